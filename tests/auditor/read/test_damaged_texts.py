@@ -320,6 +320,7 @@ def test_a_claim_of_no_devices_is_refused(tmp_path, fact, is_refused):
 @pytest.mark.parametrize(("limit", "is_shown"), [(100, True), (1 << 20, False)])
 def test_reading_a_long_file_is_shown(tmp_path, monkeypatch, capsys, limit, is_shown):
     monkeypatch.setattr("scaleproof.auditor.read.text_files.SLOW", limit)
+    monkeypatch.setattr("scaleproof.auditor.read.text_files.BLOCK", 50)
     (tmp_path / "a.log").write_text("".join(f"step {n} loss 4.{n} tokens/s 100\n" for n in range(99)))
     gather([tmp_path])
     assert ("a.log: 2,7" in capsys.readouterr().err) == is_shown

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scaleproof.auditor.checks.rows import MOST_ROWS, series_of
-from scaleproof.auditor.read import text_files
+from scaleproof.auditor.read import csv_runs, text_files
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.documents import tables_not_read
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
@@ -15,7 +15,8 @@ from scaleproof.auditor.read.reported import TimedSpan
 
 
 @pytest.mark.parametrize("wrong", ["", "7,7,nan,3.0,1,1", "7,7,0.1,nan,1,1", "7,7,-0.1,3.0,1,1", "7,7,0.1,3.0,1"])
-def test_rows_of_a_csv_log_are_read_alike_with_a_row_of_another_kind(tmp_path, wrong):
+def test_rows_of_a_csv_log_are_read_alike_with_a_row_of_another_kind(tmp_path, monkeypatch, wrong):
+    monkeypatch.setattr(csv_runs, "ROWS_AT_ONCE", 7)
     header = "timestamp,global_step,step_time_s,loss,tokens_per_sec,gpu_max_mem_mb\n"
     rows = [f"{k},{k},{0.1 + k / 1000},{3 - k / 100},{1000 + k},{100 + k}" for k in range(20)]
     (tmp_path / "step_log.csv").write_text(header + "\n".join([*rows, wrong]))
@@ -24,6 +25,16 @@ def test_rows_of_a_csv_log_are_read_alike_with_a_row_of_another_kind(tmp_path, w
     assert steps == [LoggedStep(k, 0.1 + k / 1000, 3 - k / 100, 1000 + k, line=k + 2) for k in range(20)]
     assert run.memory_reported_bytes == 119 * 2**20
     assert bool(run.problems) == bool(wrong) or wrong.endswith(",1")
+
+
+def test_lines_are_those_of_the_file_whatever_is_read_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "BLOCK", 5)
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 30)
+    log = tmp_path / "train.log"
+    log.write_bytes("step 1\r\n\x1b[1mstep 2\x1b[0m\n\nloss 3 \u2011 4\n{ 5\nlast".encode())
+    assert list(text_files.lines(log, "utf-8")) == ["step 1", "step 2", "", "loss 3 - 4", "{ 5", "last"]
+    log.write_text("a" * 65)
+    assert [len(line) for line in text_files.lines(log, "utf-8")] == [30, 30, 5]
 
 
 LINES = (

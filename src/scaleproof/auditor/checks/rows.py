@@ -52,8 +52,11 @@ class RowSeries:
     @cached_property
     def bases(self) -> tuple[ReportedRow, ...]:
         """The rows with the fewest devices; several where a size was measured several times."""
-        fewest = self.rows[0].devices
-        return tuple(row for row in self.rows if row.devices == fewest)
+        return tuple(row for row in self.rows if row.devices == self.fewest_devices)
+
+    @cached_property
+    def fewest_devices(self) -> int | None:
+        return self.rows[0].devices
 
     @cached_property
     def did_unequal_work(self) -> bool:
@@ -83,7 +86,7 @@ class RowSeries:
 
     def times_devices(self, row: ReportedRow) -> float:
         """Return how many times the devices of the baseline a row has."""
-        return (row.devices or 1) / (self.rows[0].devices or 1)
+        return (row.devices or 1) / (self.fewest_devices or 1)
 
     def ratios(self, row: ReportedRow, kinds: Iterable[str] = MEASURED) -> "list[Ratio]":
         """Return how many times as fast a row is as the smallest ones, by each of these kinds of figures."""
@@ -209,7 +212,8 @@ def ratios_of(
     """
     bases = tuple(bases)
     ratios = []
-    for kind in kinds:
+    kinds_of_row = {figure.kind for figure in row.figures}
+    for kind in (kind for kind in kinds if kind in kinds_of_row):  # few of all
         over_each = [ratio for base in bases if (ratio := _ratio(row, base, kind, devices, kind in weak)) is not None]
         have_same_readings = len({len(ratio.readings) for ratio in over_each}) == 1
         if len(over_each) == len(bases) and have_same_readings:
@@ -235,11 +239,11 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
         return None
 
     plain = here.interval / there.interval if kind in RATES else there.interval / here.interval
-    work_ratio = _work_ratio_in_time(row, base, kind, devices)
     counts_work = kind in RATES and kind != "steps_per_s"  # steps/s and times need the work of a step to be compared
+    work_ratio = None if counts_work else _work_ratio_in_time(row, base, kind, devices)
     if counts_work and here.per_device is not None:  # the heading says whose rate it is
         readings = [plain * (devices if here.per_device else 1.0)]
-    elif work_ratio is not None and not counts_work:
+    elif work_ratio is not None:
         readings = [plain * work_ratio]  # the work is known
     elif weak:
         readings = [plain * devices]  # weak scaling, or a rate of one device

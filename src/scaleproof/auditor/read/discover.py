@@ -7,10 +7,10 @@ import tempfile
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from scaleproof.auditor.read import (
     csv_logs,
+    csv_runs,
     logs,
     monitor_logs,
     published_claims,
@@ -25,9 +25,9 @@ from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffi
 from scaleproof.auditor.read.grids import Line
 from scaleproof.auditor.read.json_files import note_broken_lines, read_json
 from scaleproof.auditor.read.json_text import begins_like_json
+from scaleproof.auditor.read.line_wrappers import cleaned
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, Evidence, ReportedRun, Unread
-from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.table_files import read_csv_table, read_notebook_file, read_plain_text, read_spreadsheet
 from scaleproof.auditor.read.text_files import TextFile, UnreadableFile, printable
 from scaleproof.ground.files import DISK_FULL
@@ -175,7 +175,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         path=path,
         name=name,
         encoding=encoding,
-        opening=text_files.cleaned(start.decode(encoding, errors="replace")),
+        opening=cleaned(start.decode(encoding, errors="replace")),
         is_whole=len(start) < text_files.HEAD,
         was_given=path in evidence.named_files,
         is_named=is_named,
@@ -300,7 +300,7 @@ def _read_settings(reading: Reading, file: TextFile) -> bool:
         reading.claims_of_folders.append((folder, file.name, facts))
         return True
     if MARK_OF_COMPLETION.search(file.opening):
-        reading.evidence.completions.append(_completion_mark(file.opening, file.name, folder))
+        reading.evidence.completions.append(published_claims.completion_mark(file.opening, file.name, folder))
         return True
 
     has_suffix_of_settings = file.path.suffix.lower() in (*text_files.SCRIPTS, *SETTINGS)
@@ -308,13 +308,6 @@ def _read_settings(reading: Reading, file: TextFile) -> bool:
         return False
     reading.settings.append(file.name)
     return True
-
-
-def _completion_mark(opening: str, name: str, folder: str) -> dict[str, Any]:
-    """Return a mark of completion: its name, folder, "world" size, "rate" and "wall" time, None for each unstated."""
-    pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
-    keys = {"world": "world_size", "rate": "tokens_per_sec", "wall": "total_wall_time_sec"}
-    return {"name": name, "folder": folder} | {field: figure(pairs.get(key)) for field, key in keys.items()}
 
 
 def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
@@ -335,7 +328,7 @@ def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
     # A program may print much before its first step. An opening of HEAD bytes may be half as many characters.
     if program is None and len(file.opening) >= text_files.HEAD // 2:
         with file.path.open(encoding=file.encoding, errors="replace") as text:
-            longer_opening = text_files.cleaned(text.read(LONGER_OPENING))
+            longer_opening = cleaned(text.read(LONGER_OPENING))
         program = logs.reader_of(longer_opening)
     if suffix in (".csv", ".tsv") and program is None:
         return read_csv_table(reading.evidence, file)
@@ -386,15 +379,16 @@ def _read_csv(reading: Reading, file: TextFile, header: str, header_line: int) -
 
 def _read_csv_log(reading: Reading, file: TextFile, layout: csv_logs.Layout, header_line: int) -> None:
     """Read a CSV file that has columns of a log: as a table where each row is a run of its own, else as a log."""
-    rows = csv_logs.records_of(file.lines(header_line + 1), layout.delimiter)
-    first_rows = list(islice(rows, csv_logs.ROWS_LOOKED_AT))
+    first_rows = list(
+        islice(csv_logs.records_of(file.lines(header_line + 1), layout.delimiter), csv_logs.ROWS_LOOKED_AT)
+    )
     csv_logs.settle_layout(layout, first_rows)
     # Steps that are no sequence (100, 50, 100) are lengths of runs, one a row.
     has_row_for_each_run = len(first_rows) > 1 and not csv_logs.continues_from_row_to_row(layout, first_rows)
     if has_row_for_each_run and read_csv_table(reading.evidence, file, has_lengths_of_runs=True):
         return
 
-    runs = csv_logs.read_log(file.name, layout, file.lines(header_line + 1), header_line + 2)  # its number from 1
+    runs = csv_runs.read_log(file.name, layout, file.lines(header_line + 1), header_line + 2)  # its number from 1
     # A log without figures still counts as one run.
     for run in [run for run in runs if run.timed_spans or run.logged_steps] or runs[:1]:
         add_run(reading, run, file.path)

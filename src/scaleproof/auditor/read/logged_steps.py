@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, overload
@@ -66,7 +66,9 @@ class StepSeries(Sequence[LoggedStep]):
                     column = self._filled(name, steps_before)
                 column.append(value)
 
-    def extend(self, numbers: list[int], lines: list[int], figures: dict[str, list[float | None]]) -> None:
+    def extend(
+        self, numbers: Sequence[int], lines: Sequence[int], figures: Mapping[str, Sequence[float | None]]
+    ) -> None:
         """Add steps by their numbers, their lines, and the figures of each column; none of them has an epoch."""
         steps_before = len(self)
         self.step_numbers.extend(numbers)
@@ -76,7 +78,7 @@ class StepSeries(Sequence[LoggedStep]):
         for name, values in figures.items():
             if any(value is not None for value in values):
                 column = self._filled(name, steps_before)
-                column.extend(math.nan if value is None else value for value in values)
+                column.extend([math.nan if value is None else value for value in values])
 
     def _filled(self, name: str, length: int) -> "array[float]":
         """Return the column of a figure, with NaN behind its last one up to `length`."""

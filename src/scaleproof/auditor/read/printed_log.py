@@ -4,7 +4,8 @@ import math
 from pathlib import Path
 from typing import Literal
 
-from scaleproof.auditor.read import logs, text_files
+from scaleproof.auditor.read import logs
+from scaleproof.auditor.read.line_wrappers import CONTROL
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
@@ -15,7 +16,7 @@ CHARACTERS_LOOKED_AT = 4 << 20  # of a log, for a program's own lines
 
 def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
     """Return the last timed run in a log by the `reader` of that name, "NanoGPT", or "auto". None without any."""
-    lines = [text_files.CONTROL.sub("", line) for line in path.read_text("utf-8", "replace").split("\n")]
+    lines = [CONTROL.sub("", line) for line in path.read_text("utf-8", "replace").split("\n")]
     text = "\n".join(lines)[:CHARACTERS_LOOKED_AT]
     by_name = {kind.__name__: kind for kind in (*logs.READERS, logs.KeyValues)}
     kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if reader == "auto" else by_name[reader]

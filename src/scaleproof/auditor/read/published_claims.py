@@ -131,3 +131,10 @@ def complete(run: ReportedRun, facts: dict[str, Any]) -> None:
 def is_named(run_name: str, part: str) -> bool:
     """Whether `part` of a claims file means a run: it is a piece of the run's name, or a pattern of its path."""
     return part in run_name or Path(run_name).match(part)
+
+
+def completion_mark(opening: str, name: str, folder: str) -> dict[str, Any]:
+    """Return a mark of completion: its name, folder, "world" size, "rate" and "wall" time, None for each unstated."""
+    pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
+    keys = {"world": "world_size", "rate": "tokens_per_sec", "wall": "total_wall_time_sec"}
+    return {"name": name, "folder": folder} | {field: figure(pairs.get(key)) for field, key in keys.items()}

@@ -199,10 +199,11 @@ class ReportedRow:
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
         """Return the figure of a kind, without a remark if possible. By default: of no statistic, mean or median."""
-        figures = self.all_of(kind)
+        figures = [figure for figure in self.figures if figure.kind == kind]
         if not figures:  # most kinds: a row has few
             return None
-        figures.sort(key=lambda figure: figure.remark is not None)
+        if len(figures) > 1:
+            figures.sort(key=lambda figure: figure.remark is not None)
         preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
         matching = (figure for candidate in preferred for figure in figures if figure.statistic == candidate)
         return next(matching, None)

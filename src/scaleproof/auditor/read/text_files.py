@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePath
 
-from scaleproof.auditor.read.line_wrappers import unwrapped
+from scaleproof.auditor.read.line_wrappers import cleaned, is_plain
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
 from scaleproof.ground import errors
 from scaleproof.ground.errors import UserError, link_fault, path_fault
@@ -29,12 +29,8 @@ LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as on
 LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or all there is to say is at its beginning
 SLOW = 16 << 20  # bytes of a file that takes seconds, the reading of which is shown
 LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
+BLOCK = 1 << 16  # characters that are read at once
 CONFLICT = re.compile(r"(?ms)^<<<<<<< .*^=======$.*^>>>>>>> ")
-# Colours, titles and links of a terminal, bytes of value 0, and characters of no width.
-CONTROL = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])|[\0\ufeff\u200b-\u200d\u2060]"
-)
-LOST_DIGITS = re.compile(r"(?<=\d)\0+")  # bytes of value 0 in place of what may have been further digits
 BINARY = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")  # bytes that no text has
 # Group of a kind of file that is not read -> what to do with it.
 CURES = {
@@ -145,14 +141,6 @@ def fault_of_bytes(path: Path, encoding: str) -> str:
     return ""
 
 
-def cleaned(text: str) -> str:
-    """Return a text without wrappers, colours and characters of no width; a hyphen that does not break is "-"."""
-    text = unwrapped(text) if text.startswith("{") else text
-    if text.isascii() and "\x1b" not in text and "\0" not in text:
-        return text
-    return CONTROL.sub("", LOST_DIGITS.sub("\ufffd", text)).replace("\u2011", "-")
-
-
 def full_text(path: Path, name: str) -> str:
     """Return the text of a file that must be read as one piece. Raises UnreadableFile where it is too large."""
     size = path.stat().st_size
@@ -180,10 +168,18 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
         path.open(encoding=encoding, errors="replace", newline=None) as file,
         show_bytes(size, printable(path.name)) if size > SLOW else contextlib.nullcontext() as note_bytes,
     ):
-        while line := file.readline(LONGEST_LINE):
+        rest = ""  # of a line that does not end in the block
+        while block := file.read(BLOCK):
             if note_bytes:
-                note_bytes(len(line))
-            yield cleaned(line.rstrip("\n"))
+                note_bytes(len(block))
+            text = rest + block
+            *whole, rest = text.split("\n")
+            if len(rest) >= LONGEST_LINE:
+                whole.append(rest)
+                rest = ""
+            yield from whole if is_plain(text) and "{" not in text else map(cleaned, whole)
+        if rest:
+            yield cleaned(rest)
 
 
 def printable(name: str) -> str:

@@ -47,6 +47,11 @@ def test_a_copy_of_a_log_is_the_same_file(tmp_path):
     with pytest.raises(UserError, match="are the same file; compare two"):
         compare_external(tmp_path / "a.log", tmp_path / "b.log", [])
     assert compare_external(tmp_path / "a.log", tmp_path / "c.log", []).why is None
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        (tmp_path / f"{name}.log").rename(tmp_path / name / "train.log")
+    assert "have the same bytes" in str(compare_external(tmp_path / "a", tmp_path / "b", []).why)
+    assert compare_external(tmp_path / "a", tmp_path / "c", []).why is None
 
 
 def test_a_copy_of_a_log_of_rates_is_known_by_its_steps(tmp_path):

@@ -124,9 +124,15 @@ def _why_unequal(unit: str, differing: list[str], vary: list[str], runs: list[Re
 def _why_copied(runs_a: list[ReportedRun], runs_b: list[ReportedRun]) -> str | None:
     """Return why there is no ratio where a run of one side is also on the other. None where no run is."""
     for first, second in product(runs_a, runs_b):
-        if what_agrees := same_measurement(first, second):
+        if what_agrees := same_measurement(first, second) or ("bytes" if _have_same_bytes(first, second) else None):
             return f"invalid: {RUN_COPIED.name} ({first.name} and {second.name} have the same {what_agrees})"
     return None
+
+
+def _have_same_bytes(first: ReportedRun, second: ReportedRun) -> bool:
+    """Whether the files of two runs are copies. False for files out of archives, which are gone."""
+    files = [Path(run.details["folder"], Path(name).name) for run in (first, second) for name in run.files[:1]]
+    return len(files) == 2 and all(file.is_file() for file in files) and len({*map(sha256_of, files)}) == 1
 
 
 def _why_invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:

@@ -150,6 +150,16 @@ def test_a_log_of_an_unknown_program_that_was_copied_to_another_size(tmp_path, e
     assert ("run-copied" in findings(tmp_path)) is is_copy
 
 
+@pytest.mark.parametrize(("name", "is_fault"), [("fsdp_2gpus.log", True), ("ddp_4gpus.log", True), ("best.log", False)])
+def test_a_copy_under_the_name_of_another_configuration(tmp_path, name, is_fault):
+    lines = "".join(f"iter {k}: loss 4.0, time 500.0ms\n" for k in range(5))
+    for copied in ("ddp_2gpus.log", name):
+        (tmp_path / copied).write_text(lines)
+    found = findings(tmp_path)
+    assert ("run-copied" in found) is is_fault
+    assert "n=1 in 1 configuration" in found["single-run"].evidence
+
+
 @pytest.mark.parametrize("larger_states", [True, False])
 def test_runs_of_other_names_did_the_same_work_only_where_both_say_so(larger_states):
     """A speed-up over a run of unknown work is none."""

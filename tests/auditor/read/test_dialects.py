@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logs.dialect import ARGUMENTS, OF_RUNS, Dialect, Line
@@ -138,3 +139,69 @@ def test_an_evaluation_behind_a_training_begins_no_other_run(tmp_path):
     text = _training(1000, 8, 10, 30) + "***** Running Evaluation *****\n  Num examples = 100\n{'eval_loss': 2.1}\n"
     (run,) = _runs(tmp_path, text)
     assert (run.dataset_samples, len(run.logged_steps), run.best_val_loss) == (1000, 10, 2.1)
+
+
+COMPOSER = """\
+num_gpus_per_node: 8
+num_nodes: 2
+[epoch=1][batch={step}/20]:
+\t Train time/batch: 19
+\t Train trainer/device_train_microbatch_size: 2
+\t Train loss/train/total: {loss}
+\t Train throughput/samples_per_sec: 2.7330
+\t Train throughput/device/samples_per_sec: 0.1708
+\t Train throughput/tokens_per_sec: 2008{step}.8418
+\t Train throughput/device/tokens_per_sec: 1255.1776
+\t Eval metrics/eval/LanguageCrossEntropy: 5.1
+"""
+
+
+def test_composer(tmp_path):
+    (tmp_path / "a.log").write_text("".join(COMPOSER.format(step=k, loss=9 - k if k < 4 else "nan") for k in range(5)))
+    (run,) = gather([tmp_path]).runs
+    assert (run.format, run.world_size, run.micro_batch, run.rate_scope) == ("Composer log", 16, 2, "global")
+    assert [(s.step, s.loss, s.tokens_per_s, s.samples_per_s, s.line) for s in run.logged_steps[:2]] == [
+        (0, 9, 20080.8418, 2.733, 3),
+        (1, 8, 20081.8418, 2.733, 14),
+    ]
+    assert (len(run.logged_steps), run.nan_steps) == (5, [4])
+
+
+def test_rates_of_composer_without_their_steps(tmp_path):
+    (tmp_path / "a.log").write_text("".join(f"throughput/tokens_per_sec: {900 + k}\n" for k in range(4)))
+    assert [s.tokens_per_s for s in gather([tmp_path]).runs[0].logged_steps] == [900, 901, 902, 903]
+    (tmp_path / "a.log").write_text("".join(f"cost/tokens_per_dollar: {900 + k}\n" for k in range(4)))
+    assert not gather([tmp_path]).runs
+
+
+def test_figures_of_an_interval(tmp_path):
+    line = "loss: 3.2{k}, learning_rate: 3e-05, global_step: {k}0, interval_runtime: 2.25, {rates}, epoch: 0.02\n"
+    rates = "interval_samples_per_second: 3.5, interval_tokens_per_second_per_device: 655.5"
+    (tmp_path / "a.log").write_text("".join(line.format(k=k, rates=rates) for k in range(1, 5)))
+    (run,) = gather([tmp_path]).runs
+    assert [(s.samples_per_s, s.tokens_per_s, s.seconds) for s in run.logged_steps] == [(3.5, 655.5, None)] * 4
+    assert run.rate_scope == "rank"
+
+
+@pytest.mark.parametrize(("time", "steps_per_s"), [("19ms", [1000 / 19]), ("9ms", []), ("850us", [1e6 / 850])])
+def test_the_time_of_a_step_that_keras_prints(tmp_path, time, steps_per_s):
+    (tmp_path / "a.log").write_text(f"Epoch 1/2\n469/469 [====] - 9s {time}/step - loss: 0.5\n")
+    (run,) = gather([tmp_path]).runs
+    assert run.steps_per_s == pytest.approx(steps_per_s)
+    assert run.is_timed == bool(steps_per_s)
+
+
+@pytest.mark.parametrize(("given", "is_told"), [(8, True), (16, False)])
+def test_a_world_size_that_a_log_contradicts(tmp_path, given, is_told):
+    step = "iteration {k}/ 9 | elapsed time per iteration (ms): 1521.1 | global batch size: 256 | lm loss: 8.8E+00 |\n"
+    head = "using world size: 16, data-parallel size: 16, tensor-model-parallel size: 1\n"
+    (tmp_path / "a.log").write_text(head + "".join(step.format(k=k) for k in range(1, 5)))
+    audit = audit_paths([tmp_path / "a.log"], given={"": {"world_size": given}})
+    assert ("it says that world_size is 16" in str(audit.findings)) == is_told
+
+
+@pytest.mark.parametrize("text", ["30%|###  | {k}/100 [00:10<00:23, 2.98it/s]\n", "step {k} loss 2.{k}\n"])
+def test_one_run_that_says_its_speed_has_no_interval(tmp_path, text):
+    (tmp_path / "a.log").write_text("".join(text.format(k=k) for k in range(1, 5)))
+    codes = {finding.code for finding in audit_paths([tmp_path]).findings}
+    assert ("single-run" in codes) == ("it/s" in text)

@@ -139,7 +139,8 @@ def _shortened(value: Any) -> str:
 @of_evidence.check(SINGLE_RUN)
 def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     """Flag configurations that were measured once: one run says nothing about its own spread."""
-    measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in STATUS_WITHOUT_NUMBERS)
+    runs = (run for run in context.runs if run.is_timed and not run.copy_of)
+    measured = (run for run in runs if run.details.get("status") not in STATUS_WITHOUT_NUMBERS)
     configuration_of = ("name_without_repeat", "world_size", "precision", "micro_batch", "accumulation")
     configurations = grouped_by(measured, *configuration_of)
     if alone := [repeats[0] for repeats in configurations.values() if len(repeats) == 1]:
@@ -229,7 +230,10 @@ TRIED_STEPS = 5  # of which one must be equal in two runs before all are compare
 
 @of_evidence.check(RUN_COPIED)
 def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
-    """Flag runs whose names differ only by their repeat, and whose measurements are the same, so that one is a copy."""
+    """Flag runs whose names differ only by their repeat, and whose measurements are the same, so that one is a copy.
+
+    A copy, byte for byte, under a name of another configuration is one, too.
+    """
 
     def configuration(run: ReportedRun) -> tuple[str, str]:
         # Where a folder of repeats is audited by itself, the whole name is a repeat.
@@ -240,7 +244,18 @@ def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
             what_agrees = same_measurement(first, second)
             if what_agrees and first.name != second.name:
                 yield Flag(f"{first.name} and {second.name} have the same {what_agrees}", [first, second])
-    yield from _copies_at_other_sizes(context.runs)
+    runs_by_file = {run.files[0]: run for run in reversed(context.runs) if run.files}
+    copies = [(runs_by_file[run.copy_of], run) for run in context.runs if run.copy_of in runs_by_file]
+    for first, second in copies:
+        if differing := [
+            name for name in NAMED_FIELDS if len({getattr(first, name), getattr(second, name)} - {None}) > 1
+        ]:
+            evidence = f"{second.name} is a copy of {first.name}, byte for byte; the names differ in "
+            yield Flag(evidence + listed([name.replace("_", " ") for name in differing]), [first, second])
+    yield from _copies_at_other_sizes(run for run in context.runs if not run.copy_of)
+
+
+NAMED_FIELDS = ("strategy", "world_size", "precision", "zero_stage", "model")  # that a name may state
 
 
 def _copies_at_other_sizes(runs: Iterable[ReportedRun]) -> Iterator[Flag]:

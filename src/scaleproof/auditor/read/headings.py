@@ -230,7 +230,7 @@ def _kind_without_remark(phrase: str) -> str | None:
     shorter = re.sub(
         r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|real|observed|"
         r"achieved|approx|approximate|predicted|training|train|final|best|our|my|relative|gpu|wall|steady state|"
-        r"effective|model|e2e|raw|median|optimal|stated|reported|new|old)\b",
+        r"effective|model|e2e|raw|median|optimal|stated|reported|new|old|interval)\b",
         " ",
         phrase,
     )
@@ -281,9 +281,8 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
 def _without_unit_in_brackets(text: str) -> tuple[str, Unit] | None:
     """Return a heading without its unit in brackets, and the unit. The scope of "rate (img/s, per GPU)" stays."""
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
-        for part in re.split(r"[,;]", m[1]):
-            part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
-            if unit := unit_of(part):
+        for part in map(str.strip, re.split(r"[,;]", m[1])):
+            if unit := unit_of(re.sub(r"^(?:in|unit:?) ", "", part)):
                 scope = m[1].replace(part, " ").strip(" ,;")
                 separator = "" if part == m[1].strip() else " "
                 return (text[: m.start()] + separator + scope + text[m.end() :]).strip(), unit

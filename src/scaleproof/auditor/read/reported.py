@@ -140,7 +140,7 @@ class ReportedRun:
         of_speed = ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s")
         has_steps = any(self.logged_steps.values(name).size for name in of_speed)
         has_spans = any(span.seconds or span.tokens_per_s or span.samples_per_s for span in self.timed_spans)
-        return has_steps or has_spans or bool(self.progress_bar)
+        return has_steps or has_spans or bool(self.progress_bar or self.steps_per_s)
 
     @property
     def seconds(self) -> float | None:

@@ -39,6 +39,7 @@ Reader = Literal[
     "MaxText",
     "NanoGPT",
     "Paddle",
+    "Composer",
     "MLPerf",
     "DLLogger",
     "HuggingFaceConsole",

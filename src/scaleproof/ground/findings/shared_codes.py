@@ -57,7 +57,8 @@ RUN_COPIED = Code(
     "invalid",
     what="Two runs are one run: intervals over them are too narrow, down to zero width.",
     detected="Equal run ids, equal series of steps, or equal times to all of many digits; in anybody's files of runs "
-    "whose names differ only by the repeat, or equal times in four of five steps on other numbers of devices.",
+    "whose names differ only by the repeat, or equal times in four of five steps on other numbers of devices, or equal "
+    "bytes under the name of another configuration.",
     seen="Repeats that were filled up with copies.",
     repair="Remove the copies and run the missing repeats.",
 )

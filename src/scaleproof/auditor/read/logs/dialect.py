@@ -111,6 +111,7 @@ OF_RUNS = {
     "peak_flops": Name("peak_flops"),
     "fallback_peak": Name("peak_flops", {"A100": A100_BF16}.get, "(A100)"),
     "memory_gib": Name("memory_reported_bytes", _times(2**30)),
+    "memory_gb": Name("memory_reported_bytes", _times(1e9)),
     "val_loss": Name("best_val_loss"),
 }
 

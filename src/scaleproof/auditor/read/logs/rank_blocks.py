@@ -1,10 +1,11 @@
 """Blocks that every rank prints, mixed with a progress bar: figures of several ranks may share a line."""
 
 import re
+from math import prod
 
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
-from scaleproof.auditor.read.logs.dialect import STEP, LogReader
+from scaleproof.auditor.read.logs.dialect import STEP, Line, LogReader
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure
 
@@ -171,4 +172,64 @@ class RankBlocks(LogReader):
         run.engine = "DeepSpeed" if run.zero_stage is not None or run.engine_batch else run.engine
         if run.zero_stage is not None:
             run.strategy = f"zero{run.zero_stage}"
+        return super().finish()
+
+
+class Composer(LogReader):
+    """mosaicml/composer: a line for each figure below `[batch=1/100]:`; without such lines a key that comes again.
+
+    ` Train throughput/tokens_per_sec: 98306.0`: of all devices, over the last steps.
+    """
+
+    mark = r"\[batch=\d+/\d+\]:|(?m:^\s*(?:Train )?throughput/(?:device/)?\w+_per_sec: )"
+    looked_at = r"\[batch=|: |composer"
+    format = "Composer log"
+    rate_scope = "global"
+    others = (
+        Line("trainer/device_train_microbatch_size: {micro_batch}"),
+        Line("memory/peak_reserved_mem: {memory_gb}"),
+    )
+
+    _figure = re.compile(rf"(?<!\S)((?:throughput|loss/train|time|trainer)/[\w/]+): {N}")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._step: int | None = None  # by the heading of the block
+        self._texts: dict[str, str] = {}  # of the block so far
+        self._line = 0  # where the block begins
+        self._sizes: dict[str, int] = {}  # num_nodes, num_gpus_per_node
+
+    def feed(self, number: int, line: str) -> None:
+        """Read one line: the heading of a block, figures of it, a setting, or a command."""
+        if m := re.search(rf"\[batch={STEP}/\d+\]:", line):
+            self._add_block(number)
+            self._step = int(m[1])
+        for key, text in [] if "Eval " in line else self._figure.findall(line):
+            if key in self._texts:
+                self._add_block(number)
+            self._texts[key] = text
+        if m := re.search(rf"\b(num_nodes|num_gpus_per_node): {STEP}", line):
+            self._sizes[m[1]] = int(m[2])
+            self.say("world_size", prod(self._sizes.values()) if len(self._sizes) > 1 else None)
+        elif not self.take_setting(line):
+            self.launch(line)
+
+    def _add_block(self, number: int) -> None:
+        """Add the step of the block that ends above line `number`, if it has figures."""
+        texts = self._texts
+        step = self._step if self._step is not None else len(self.run.logged_steps)
+        line = self._line
+        self._texts = {}
+        self._line = number
+        if not texts:
+            return
+        loss = texts.get("loss/train/total")
+        logged = LoggedStep(step, None, figure(loss), figure(texts.get("throughput/tokens_per_sec")) or None, line=line)
+        logged.samples_per_s = figure(texts.get("throughput/samples_per_sec")) or None
+        logged.mfu = figure(texts.get("throughput/device/mfu")) or None
+        self.step(logged, loss)
+
+    def finish(self) -> list[ReportedRun]:
+        """Return the runs of the file, with its last block."""
+        self._add_block(0)
         return super().finish()

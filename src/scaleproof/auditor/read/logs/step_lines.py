@@ -22,8 +22,9 @@ class Megatron(LogReader):
     """
 
     mark = r"iteration +\d+/ *\d+ \|.*elapsed time per iteration \((?:ms|s)\): "
-    looked_at = r"elapsed time per iteration|\.{3,} |max allocated|nproc"
+    looked_at = r"elapsed time per iteration|\.{3,} |max allocated|world size|nproc"
     format = "Megatron-LM log"
+    others = (Line("using world size: {world_size}"),)
 
     _step = re.compile(rf"iteration +{STEP}/ *\d+ \|.*?elapsed time per iteration \((ms|s)\): *{N}")
 
@@ -41,7 +42,7 @@ class Megatron(LogReader):
             self.argument(m[1], m[2])
         elif m := re.search(rf"max allocated: *{N}", line):
             self.run.see_memory((figure(m[1]) or 0.0) * 2**20)
-        else:
+        elif not self.take_setting(line):
             self.launch(line)
 
     def _add_step(self, step: LoggedStep, line: str) -> None:
@@ -314,6 +315,7 @@ class Keras(LogReader):
 
     _first_line_of_epoch = re.compile(r"^\s*Epoch (\d{1,6})(?:/\d+)?\s*$")
     _last_line_of_epoch = re.compile(r"(\d{1,9})/(\d{1,9}) (?:\[=+\] - |━+ |- )(\d{1,7})s[ /]")
+    _time_of_step = re.compile(r"^ ?(\d{2,7})(ms|us)/step")  # one digit is worth more than 5 %
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -327,6 +329,8 @@ class Keras(LogReader):
         m = self._last_line_of_epoch.search(line)
         if "ETA:" not in line and m and m[1] == m[2] and self._epoch is not None:  # "469/469": it is over
             self._add_epoch(self._epoch, float(m[3]), line[m.end() :])
+            if of_step := self._time_of_step.search(line[m.end() :]):
+                self.run.steps_per_s.append({"ms": 1e3, "us": 1e6}[of_step[2]] / float(of_step[1]))
         else:
             self.launch(line)
 

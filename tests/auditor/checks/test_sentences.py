@@ -79,6 +79,15 @@ def test_the_devices_of_a_speedup_are_those_of_its_clause(tmp_path, sentence):
     assert "claim-not-in-data" in audited(tmp_path, f"{RATES}\n\n{sentence.format(wrong)}\n")
 
 
+@pytest.mark.parametrize(("printed", "codes"), [("4.30", 2), ("3.73", 1)])
+def test_a_sentence_and_a_cell_with_one_wrong_speedup_are_both_named(tmp_path, printed, codes):
+    table = rows("GPUs | tokens/s | Speedup", "1 | 11,200 | 1.00", "2 | 21,300 | 1.90", f"4 | 41,800 | {printed}")
+    found = audited(tmp_path, f"{table}\nWe see a 4.3x speed-up on 4 GPUs.\n\n")
+    assert len({"claim-not-in-data", "speedup-not-in-table"} & found.keys()) == codes
+    right = audited(tmp_path, f"{table}\nWe see a 3.73x speed-up on 4 GPUs.\n\n")
+    assert "claim-not-in-data" not in right
+
+
 def test_devices_on_both_sides_of_a_figure_are_ambiguous(tmp_path):
     sentence = "Training on 4 GPUs is 3.73x faster than on one GPU, on 2 GPUs it is 1.9x faster."
     assert "claim-not-in-data" not in audited(tmp_path, f"{RATES}\n\n{sentence}\n")

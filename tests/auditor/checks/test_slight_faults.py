@@ -25,6 +25,23 @@ def test_a_speedup_slightly_above_the_devices_is_a_note(tmp_path, rate, severity
 
 
 @pytest.mark.parametrize(
+    ("heading", "batches", "rate", "severity"),
+    [
+        ("batch per GPU", ("2", "8"), "2,900", "note"),
+        ("batch", ("2", "32"), "2,900", "note"),
+        ("batch per GPU", ("8", "8"), "5,900", "suspect"),
+        ("batch per GPU", ("8", "4"), "5,900", ""),  # a smaller one explains nothing, and may be of another program
+        ("batch per GPU", ("2", "8"), "1,800", ""),
+    ],
+)
+def test_a_larger_batch_of_a_device_is_said_of_a_superlinear_speedup(tmp_path, heading, batches, rate, severity):
+    table = rows(f"GPUs | {heading} | tokens/s", f"1 | {batches[0]} | 600", f"4 | {batches[1]} | {rate}")
+    found = audited(tmp_path, table).get("super-linear")
+    assert (found.severity if found else "") == severity
+    assert found is None or (f"is {batches[1]}, there {batches[0]}" in found.evidence) == (severity == "note")
+
+
+@pytest.mark.parametrize(
     ("base", "rate", "right"), [("1.0e3", "3.7e+3", 3.7), ("1.2k", "2.3K", 1.9), ("1000", "3712", 3.712)]
 )
 def test_a_corrected_figure_has_the_digits_of_its_sources(tmp_path, base, rate, right):

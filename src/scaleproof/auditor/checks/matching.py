@@ -5,7 +5,7 @@ What matches nothing is left alone.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -176,17 +176,20 @@ def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]
                 yield unknown[name], row.devices
 
 
-def evidence_index(evidence: Evidence) -> FigureIndex:
-    """Return an index of the speed-ups and efficiencies that tables print, and of the ratios of rows and of runs."""
-    return FigureIndex([*_table_figures(evidence.tables), *_run_ratios(evidence.runs)])
+def evidence_index(evidence: Evidence, wrong: Container[str]) -> FigureIndex:
+    """Return an index of the speed-ups and efficiencies that tables print, and of the ratios of rows and of runs.
+
+    `wrong`: places of rows whose printed ratios are left out.
+    """
+    return FigureIndex([*_table_figures(evidence.tables, wrong), *_run_ratios(evidence.runs)])
 
 
-def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
+def _table_figures(tables: Iterable[ReportedTable], wrong: Container[str]) -> Iterator[tuple[str, FigureSource]]:
     """Yield (kind, source) for each printed speed-up and efficiency, and each ratio of two rows as a "speedup"."""
     for table in tables:
         for row in table.rows:
             for quantity in row.figures:
-                if quantity.kind in ("speedup", "efficiency"):
+                if quantity.kind in ("speedup", "efficiency") and row.place not in wrong:
                     name = f"{row.place} {quantity.heading} {quantity.printed}"
                     yield quantity.kind, FigureSource(quantity.interval, name, row.devices)
         rows = [row for row in table.rows if row.measured][:MOST_PAIRED_ROWS]

@@ -173,12 +173,13 @@ class _Speedup:
     is_slower: bool  # whether more devices made it slower, under every reading of the figures
     evidence: str
     about: list[str | ReportedRun]
+    has_other_batch: bool = False  # which may explain it
 
 
 def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
     """Yield the speed-up of each larger row: as printed, unless the table contradicts it, else by rates and times."""
     for series in context.series:
-        is_over_bases = is_over_fewest(series, "speedup")
+        is_over_bases, batches = is_over_fewest(series, "speedup"), ""
         if not is_over_bases and any(base.usable("speedup") for base in series.bases):
             continue  # the printed speed-ups are over another baseline
         base_is_wrong = any(wrong_baseline(series, kind) for kind in ("speedup", "efficiency"))
@@ -191,15 +192,16 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 speedup = stated.interval
                 is_slower = speedup.high < SLOWER_RATIO
                 text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
-            elif ratios and _did_comparable_work(row, series, devices):
+            elif ratios and (_did_comparable_work(row, series, devices) or _larger_batches(row, series, devices)):
                 speedup = rows.hull_of(ratios)
-                is_slower = _takes_longer(row, series)
+                batches = _larger_batches(row, series, devices)
+                is_slower = not batches and _takes_longer(row, series)
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].in_known_digits) for ratio in ratios))
             else:
                 continue  # no figure of the row is surely a speed-up
 
             evidence = f"{row.description}: {text} over {series.base_name} with {devices:g} times the devices"
-            yield _Speedup(speedup, devices, is_slower, evidence, [row.place])
+            yield _Speedup(speedup, devices, is_slower, evidence + batches, [row.place], bool(batches))
 
 
 def _did_comparable_work(row: ReportedRow, series: RowSeries, devices: float) -> bool:
@@ -207,6 +209,18 @@ def _did_comparable_work(row: ReportedRow, series: RowSeries, devices: float) ->
     if any(row.value("batch") != base.value("batch") for base in series.bases):
         return False  # a "batch" may be that of one device: a larger one explains a larger ratio
     return not series.is_mixed and all(rows.comparable(row, base, devices) for base in series.bases)
+
+
+def _larger_batches(row: ReportedRow, series: RowSeries, devices: float) -> str:
+    """Return, of a row that differs from the baseline in a larger batch of a device alone, that it does; else ""."""
+    base = series.bases[0]
+    if series.is_mixed or not rows.comparable(row, base, devices, batches=False):
+        return ""
+    for kind, expected in (("micro_batch", 1.0), ("batch", devices)):
+        here, there = row.figure(kind), base.figure(kind)
+        if here and there and here.value > expected * there.value:
+            return f"; its {here.heading} is {here.printed}, there {there.printed}"
+    return ""
 
 
 def _takes_longer(row: ReportedRow, series: RowSeries) -> bool:
@@ -236,7 +250,7 @@ def speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
     """Flag speed-ups above N with N times the devices, and those below 1, under every reading of their figures."""
     for speedup in (*_speedups_of_tables(context), *_speedups_of_runs(context)):
         if speedup.ratio.low > NOISE_FACTOR * speedup.times_devices:
-            is_slight = speedup.ratio.low <= SLIGHTLY_ABOVE * speedup.times_devices
+            is_slight = speedup.has_other_batch or speedup.ratio.low <= SLIGHTLY_ABOVE * speedup.times_devices
             severity: Severity | None = "note" if is_slight else None
             yield Flag(speedup.evidence, speedup.about, SUPER_LINEAR.name, severity)
         elif speedup.is_slower:

@@ -274,14 +274,17 @@ def _multiple(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     return here / there if here and there else None
 
 
-def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
+def comparable(row: ReportedRow, base: ReportedRow, devices: float, batches: bool = True) -> bool:
     """Whether two rows state the same settings, so that their figures differ by `devices` times the devices alone.
 
     Batches and nodes may be equal or grow with the devices; whole numbers in unknown columns, "seed 3", are settings.
+    `batches`: whether those count.
     """
-    if any(row.value(kind) != base.value(kind) for kind in EQUAL_SETTINGS):
+    ignored = () if batches else ("micro_batch", "batch", "global_batch")
+    if any(row.value(kind) != base.value(kind) for kind in EQUAL_SETTINGS if kind not in ignored):
         return False
-    if any(_multiple(row, base, kind) not in (None, 1.0, devices) for kind in ("batch", "global_batch", "nodes")):
+    growing = (kind for kind in ("batch", "global_batch", "nodes") if kind not in ignored)
+    if any(_multiple(row, base, kind) not in (None, 1.0, devices) for kind in growing):
         return False
     understood = {quantity.heading for quantity in (*row.figures, *base.figures)}
     other_columns = (row.texts.keys() | base.texts.keys()) - understood

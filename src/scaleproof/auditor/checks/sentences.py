@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from scaleproof.auditor.checks import comparisons
 from scaleproof.auditor.checks.columns import FigureTable
 from scaleproof.auditor.checks.context import AuditContext
+from scaleproof.auditor.checks.efficiencies import efficiencies_follow
+from scaleproof.auditor.checks.explanations import columns_follow
 from scaleproof.auditor.checks.matching import evidence_index, match, stated_interval
 from scaleproof.auditor.checks.rows import RowSeries, hull_of, series_of
 from scaleproof.auditor.read.reported import StatedFigure
@@ -55,7 +57,8 @@ def contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
 def _contradicted_speedups(context: AuditContext) -> Iterator[Flag]:
     """Flag "3.9x on 4 GPUs", or an efficiency, if each series of the sentence's document with 4 devices contradicts it.
 
-    Not where any two rows or runs of the whole audit give the figure: it may be about these.
+    Not where any two rows or runs of the whole audit give the figure: it may be about these. A printed speed-up that
+    is wrong itself gives none.
     """
     index = None
     for stated in filter(_is_of_devices, context.evidence.stated_figures[:MOST_SENTENCES]):
@@ -64,7 +67,10 @@ def _contradicted_speedups(context: AuditContext) -> Iterator[Flag]:
         contradictions = [flag for series in all_series for flag in _contradictions(stated, series)]
         of_this_size = [series for series in all_series if any(row.devices == stated.devices for row in series.rows)]
         if contradictions and len(contradictions) == len(of_this_size):
-            index = index or evidence_index(context.evidence)  # made once, and only where it is needed
+            if index is None:  # made once, and only where it is needed
+                findings = (*context.findings_of(columns_follow), *context.findings_of(efficiencies_follow))
+                wrong = {place for finding in findings if finding.severity != "note" for place in finding.runs}
+                index = evidence_index(context.evidence, wrong)
             if match(stated, index) is None:
                 yield contradictions[0]
 

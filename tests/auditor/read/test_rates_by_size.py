@@ -46,6 +46,21 @@ def test_names_of_rows_may_be_their_sizes(series):
     assert series(table, "results.md") == {"": {1: [43], 4: [40]}}
 
 
+@pytest.mark.parametrize(
+    ("names", "read"),
+    [
+        (("8x A100", "16x A100"), ["A100"]),
+        (("A100 x8", "A100x16"), ["A100"]),
+        (("8x A100", "16x H100"), ["A100", "H100"]),
+        (("mx100, 8 GPUs", "mx200, 16 GPUs"), ["mx100", "mx200"]),
+        (("1x batch, 8 GPUs", "2x batch, 16 GPUs"), ["1x batch", "2x batch"]),
+    ],
+)
+def test_how_many_devices_is_no_name(series, names, read):
+    lines = "".join(f"| {name} | {3100 - k} |\n" for k, name in enumerate(names))
+    assert sorted(series("| hardware | tokens/s/GPU |\n|---|---|\n" + lines, "results.md")) == read
+
+
 def test_a_batch_tells_apart_only_where_a_size_stands_twice(series):
     weak = "gpus,global_batch_size,samples_per_sec\n1,32,50\n2,64,96\n"
     assert series(weak) == {"": {1: [50], 2: [48]}}

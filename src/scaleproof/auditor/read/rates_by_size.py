@@ -20,9 +20,11 @@ SETTINGS = ("parameters", "seq_len", "zero_stage", "tensor_parallel", "pipeline_
 # These may grow or shrink with the devices, so they tell series apart only where a size stands in a table twice.
 BATCHES = ("micro_batch", "batch", "global_batch", "accumulation")
 NO_NAME = ("run", "status", "device", "devices")  # kinds of words that may name the size of a row
-# "4 GPUs", "2 nodes", "single-GPU", "2x8" in the name of a row.
+# "4 GPUs", "2 nodes", "single-GPU", "2x8", "8x " of "8x A100", " x8" of "A100 x8" in the name of a row.
 NAMED_SIZE = re.compile(
-    r"\b(?:(?:\d+|single|one|multi)[- ]?(?:gpu|device|chip|node|rank|card|worker|process)\w*|\d+x\d+)\b", re.I
+    r"\b(?:(?:\d+|single|one|multi)[- ]?(?:gpu|device|chip|node|rank|card|worker|process)\w*|\d+x\d+)\b|"
+    r"\b\d+ ?[x×] ?(?=(?-i:[A-Z]))|(?: |(?<=\d))[x×] ?\d+\b",
+    re.I,
 )
 
 

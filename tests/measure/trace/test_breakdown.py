@@ -102,6 +102,7 @@ def test_lost_events_and_missing_ranks_take_claims_away():
     assert "lost 12 events" in profile(trace(dropped=12)).unknown["communication"]
     found = profile(trace(), world=4)
     assert found.coverage.missing_ranks == [2, 3]
+    assert " on 2 of 4 ranks, " in trace_sentences(found)[0]
     assert found.unknown == {"waiting": "ranks 2, 3 are not in the trace"}
     assert found.per_step[0].exposed_ms == 0.04
     assert found.per_step[0].wait_ms is None

@@ -28,7 +28,9 @@ def _capture_sentence(profile: Profile) -> str:
     if profile.cell:
         text = f"{profile.cell}, {text}"
     if profile.ranks:
-        text += f" on {plural(len(profile.ranks), 'rank')}"
+        missing = profile.coverage.missing_ranks if profile.coverage else []
+        of_all = f"{len(profile.ranks)} of " if missing else ""
+        text += f" on {of_all}{plural(len(profile.ranks) + len(missing), 'rank')}"
     text += f", traced with {profile.tool}"
     if profile.tool_reason:
         text += f" ({profile.tool_reason})"

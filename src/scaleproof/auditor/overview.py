@@ -82,7 +82,7 @@ def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
             recomputed=_span(times, *speedup) if speedup else "",
             values=_values_of_run(run),
             recomputed_range=speedup or None,
-            corrected=_corrected_figure(about[run.name], run.name),
+            corrected=_corrected_figure(about[run.name], {run.name}),
             mark=mark_of(about[run.name]),
         )
 
@@ -142,14 +142,21 @@ def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
 def _names_by_place(table: ReportedTable, about: Subjects) -> dict[str, list[str]]:
     """Return "file:line" -> names of its rows; a line has several where each column is a configuration."""
     names: dict[str, list[str]] = defaultdict(list)
-    for row in (row for row in table.rows if row.place in about):
-        names[row.place].append(row.description)
+    for row in table.rows:
+        for place in _places(row) & about.keys():
+            names[place] += [row.description, row.name]
     return names
+
+
+def _places(row: ReportedRow) -> set[str]:
+    """Return "file:line" of a row and of its figures, which have lines of their own where columns are rows."""
+    return {row.place, *row.places_of(row.figures)}
 
 
 def _findings_on(row: ReportedRow, names: dict[str, list[str]], about: Subjects) -> list[Finding]:
     """Return the findings about a row. `names`: of the rows of its table by their place."""
-    return [finding for finding in about[row.place] if _is_about(finding, row, names[row.place])]
+    findings = ((place, finding) for place in sorted(_places(row)) for finding in about[place])
+    return [finding for place, finding in findings if _is_about(finding, row, names[place])]
 
 
 def _is_about(finding: Finding, row: ReportedRow, names: list[str]) -> bool:
@@ -159,7 +166,7 @@ def _is_about(finding: Finding, row: ReportedRow, names: list[str]) -> bool:
     as one name may begin with another.
     """
     named = [name for name in names if finding.evidence.startswith(f"{name}: ")]
-    return not named or row.description == max(named, key=len)
+    return not named or max(named, key=len) in (row.description, row.name)
 
 
 def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
@@ -211,7 +218,7 @@ def _row_line(
         recomputed=_span(times, *speedup) if speedup else "",
         values=_values_of_row(row),
         recomputed_range=speedup,
-        corrected=_corrected_figure(findings, row.place),
+        corrected=_corrected_figure(findings, _places(row)),
         mark=mark_of(findings),
     )
 
@@ -262,9 +269,9 @@ def _span(unit: Callable[[float], str], low: float, high: float) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _corrected_figure(findings: list[Finding], name: str) -> str:
-    """Return the corrected figure of findings whose first run or row is `name`, by CORRECTED_UNITS; "" without one."""
-    about_it = (finding for finding in findings if finding.runs[0] == name and finding.severity != "note")
+def _corrected_figure(findings: list[Finding], names: set[str]) -> str:
+    """Return the corrected figure of findings whose first run or row is one of `names`, by CORRECTED_UNITS, or ""."""
+    about_it = (finding for finding in findings if finding.runs[0] in names and finding.severity != "note")
     corrections = [finding.corrected for finding in about_it if finding.corrected]
     by_unit = (correction for unit in CORRECTED_UNITS for correction in corrections if correction.unit == unit)
     return next((correction.figure for correction in by_unit), "")

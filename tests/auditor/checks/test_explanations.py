@@ -3,6 +3,8 @@
 import pytest
 from markdown_tables import accusations, audited, rows
 
+from scaleproof.auditor.audit import audit_paths
+
 # name -> (heading, lines, (the wrong cell, the right one, code, what the finding says))
 FORMS = {
     "coarse ratios": (
@@ -33,6 +35,16 @@ FORMS = {
             "32 | 1910 | 420 | 1400 | 4.55x | 1.36x",
         ),
         ("3.93x", "3.39x", "speedup-not-in-table", "610 / 180"),
+    ),
+    "an improvement that is a saving of time": (
+        "Variant | Step time (ms) | Improvement",
+        ("eager | 80 | 0.0%", "compile | 60 | 25.0%", "flash | 50 | 37.5%", "fused | 38 | {}"),
+        ("62.5%", "52.5%", "speedup-not-in-table", "38 / 80"),
+    ),
+    "an improvement that is a gain of speed": (
+        "Variant | Step time (ms) | Improvement (%)",
+        ("eager | 80 | -", "compile | 60 | 33.3", "flash | 50 | 60.0", "fused | 38 | {}"),
+        ("62.5", "110.5", "speedup-not-in-table", "80 / 38"),
     ),
     "a unit that nobody knows": (
         "GPUs | Throughput | Speedup",
@@ -103,3 +115,18 @@ SOUND = {
 def test_what_has_another_reason_is_not_accused(tmp_path, name):
     head, lines = SOUND[name]
     assert evidence(tmp_path, head, *lines) == {}
+
+
+@pytest.mark.parametrize(("printed", "is_wrong"), [("7.95", True), ("7.25", False)])
+def test_the_place_of_a_figure_in_a_table_on_its_side_is_its_line(tmp_path, printed, is_wrong):
+    lines = ("samples/s | 400 | 1520 | 2900", f"speed-up | 1.00 | 3.80 | {printed}")
+    found = audited(tmp_path, rows(" | 1 GPU | 4 GPUs | 8 GPUs", *lines)).get("speedup-not-in-table")
+    assert (found.runs if found else []) == ["README.md:6"] * is_wrong
+
+
+@pytest.mark.parametrize("printed", ["1.52", "1.20"])
+def test_the_column_of_a_wrong_figure_is_marked(tmp_path, printed):
+    lines = ("GPUs | 4 | 4 | 4", "tokens/s | 1000 | 1310 | 1200", f"speed-up | 1.00 | 1.31 | {printed}")
+    (tmp_path / "README.md").write_text(rows("Metric | DDP | FSDP | ZeRO-3", *lines))
+    marked = [row.name for row in audit_paths([tmp_path]).readings if row.mark]
+    assert marked == ["ZeRO-3"] * (printed == "1.52")

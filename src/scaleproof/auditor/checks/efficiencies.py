@@ -214,4 +214,4 @@ def _wrong_efficiency(wrong: _Efficiency) -> Flag:
     evidence = f"{wrong.row.description}: efficiency {wrong.stated.printed}, but {right}"
     evidence += f" with {wrong.times_devices:g} times the devices"
     evidence += "".join(f"; {ratio.heading} gives {ratio.in_words}, as that does" for ratio in wrong.supporting)
-    return Flag(evidence, [wrong.row.place], "efficiency-not-in-table", corrected=wrong.corrected)
+    return Flag(evidence, wrong.row.places_of([wrong.stated]), "efficiency-not-in-table", corrected=wrong.corrected)

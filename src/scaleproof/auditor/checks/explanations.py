@@ -48,6 +48,7 @@ class Explanation:
     stated: Figures
     is_called_speedup: bool
     tried_count: int  # of how many it is one; ratios and differences, of columns and of rows, have equal chances
+    is_called_change: bool = False  # in percent: a time may be so much less, or the speed so much more
 
     @cached_property
     def distance(self) -> Floats:
@@ -148,7 +149,7 @@ class Explanation:
             if self.is_called_speedup:
                 return (right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED) or self.has_one_exception
             return (right >= ROWS_PER_ODD_ROW * wrong and self.evidence >= FEWEST_EVIDENCE) or self.has_one_exception
-        is_named = self.is_called_speedup and self.formula.expected
+        is_named = (self.is_called_speedup or self.is_called_change) and self.formula.expected
         return bool(is_named) and right >= ROWS_PER_ODD_ROW * wrong and self.weight >= FEWEST_EVIDENCE
 
     @property
@@ -266,7 +267,8 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         if is_right or any(other.explains(i, meant) for other in possible):
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {formula.of(i)}{others}"
-        yield Flag(evidence, [figures.places[i]], severity=severity)
+        place = target.place if figures.is_transposed else figures.places[i]
+        yield Flag(evidence, [place], severity=severity)
 
 
 def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: bool) -> Iterator[Explanation]:
@@ -282,7 +284,8 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
     sizes = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
     for formula, stated in possible:
         tried_count = len(sizes) * sizes[formula.is_difference, len(formula.sources)]
-        yield Explanation(formula, stated, is_speedup, tried_count)
+        is_change = target.kind == "change" and target.is_in_percent
+        yield Explanation(formula, stated, is_speedup, tried_count, is_change)
 
 
 def readings_of(column: FigureColumn) -> dict[str, Figures]:

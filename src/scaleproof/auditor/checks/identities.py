@@ -13,7 +13,6 @@ from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
 from scaleproof.auditor.checks.summaries import summaries_follow, totals_not_of_devices
 from scaleproof.auditor.read.printed_figures import PREFIXES, figures_of, is_nothing
-from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
@@ -63,11 +62,6 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         yield from first_of_row.values()
 
 
-def _places(row: ReportedRow, figures: Sequence[Quantity]) -> list[str | ReportedRun]:
-    """Return "file:line" of each figure where the row is a list of fields, else the place of the row (all lines 0)."""
-    return [f"{row.file}:{line}" for line in sorted({figure.line for figure in figures} - {0})] or [row.place]
-
-
 def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[Flag]:
     """Flag each row as often as it breaks an identity: steps/s x step time = 1, perplexity = e^loss, IDENTITIES."""
     yield from (Flag(evidence, [row.place]) for row in rows if (evidence := _wrong_steps_per_s(row)))
@@ -80,7 +74,7 @@ def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[F
         # Of each row that states them all: the identity's result, and the factors that make it.
         products = [product for row in rows if (product := _product(table, row, identity))]
         for product, evidence in _contradicting_products(products, identity):
-            places = _places(product.row, (product.result, *product.factors))
+            places = product.row.places_of((product.result, *product.factors))
             yield Flag(f"{product.row.description}: {evidence}", places)
 
 
@@ -120,7 +114,7 @@ def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
     terms = " x ".join(f"{figure.heading} {figure.printed}" for figure in figures[1:])
     of_devices = f" on {plural(devices, 'device')}" if devices else ""
     product = f"{terms} = {micro_batch * accumulation}, which gives no global batch of {global_batch}{of_devices}"
-    return Flag(f"{row.description}: {product}", _places(row, figures))
+    return Flag(f"{row.description}: {product}", row.places_of(figures))
 
 
 @dataclass(frozen=True)

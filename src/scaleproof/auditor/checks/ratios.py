@@ -138,7 +138,8 @@ def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
         if any(ratio.gives(as_ratio, RATIO_TOLERANCE) for ratio in ratios for as_ratio in (share, share + 1)):
             follows += "; the figure is in percent"
         evidence = f"{row.description}: speed-up {stated.printed} over {series.base_name}"
-        yield Flag(f"{evidence}, but the table gives {follows}", [row.place], corrected=_right_speedup(row, series))
+        about = row.places_of([stated])
+        yield Flag(f"{evidence}, but the table gives {follows}", about, corrected=_right_speedup(row, series))
 
 
 def _right_speedup(row: ReportedRow, series: RowSeries) -> Correction | None:

@@ -177,6 +177,10 @@ class ReportedRow:
             return f"{self.file}#{self.part}" if self.part else self.file
         return f"{self.file}:{self.line}"
 
+    def places_of(self, figures: Iterable[Quantity]) -> list[str]:
+        """Return "file:line" of each of its figures where it has several lines, else the place of the row."""
+        return [f"{self.file}:{line}" for line in sorted({figure.line for figure in figures} - {0})] or [self.place]
+
     @property
     def name(self) -> str:
         """What the row is called where its devices stand beside it: its label, else its size, else its place."""

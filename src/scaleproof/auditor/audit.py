@@ -13,7 +13,6 @@ from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import BREAKS, gather, has_result
-from scaleproof.auditor.read.line_wrappers import cleaned
 from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -124,7 +123,7 @@ def _fault_of(path: Path) -> str:
         return ""
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - text_files.HEAD, 0))
-        text = cleaned(file.read().decode(text_files.encoding(start) or "ascii", "replace"))
+        text = text_files.cleaned(file.read().decode(text_files.encoding(start) or "ascii", "replace"))
     last_error = ["", *ERROR.findall(text)][-1].strip()[:150]
     return last_error and f": no step and no table; its last error: {last_error}"
 

@@ -21,11 +21,10 @@ from scaleproof.auditor.read import (
 from scaleproof.auditor.read.archives import unpack
 from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
 from scaleproof.auditor.read.documents import quoted_blocks, read_document_file, tables_not_read
-from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffix_by_contents
+from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, fault_of_binary, suffix_by_contents
 from scaleproof.auditor.read.grids import Line
 from scaleproof.auditor.read.json_files import note_broken_lines, read_json
 from scaleproof.auditor.read.json_text import begins_like_json
-from scaleproof.auditor.read.line_wrappers import cleaned
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.table_files import read_csv_table, read_notebook_file, read_plain_text, read_spreadsheet
@@ -169,13 +168,13 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
     encoding = text_files.encoding(start)
     if encoding is None:
         if is_named:
-            raise text_files.fault_of_binary(path, start)
+            raise fault_of_binary(path, start)
         return False
     file = TextFile(
         path=path,
         name=name,
         encoding=encoding,
-        opening=cleaned(start.decode(encoding, errors="replace")),
+        opening=text_files.cleaned(start.decode(encoding, errors="replace")),
         is_whole=len(start) < text_files.HEAD,
         was_given=path in evidence.named_files,
         is_named=is_named,
@@ -328,7 +327,7 @@ def _read_rows(reading: Reading, file: TextFile, suffix: str) -> bool:
     # A program may print much before its first step. An opening of HEAD bytes may be half as many characters.
     if program is None and len(file.opening) >= text_files.HEAD // 2:
         with file.path.open(encoding=file.encoding, errors="replace") as text:
-            longer_opening = cleaned(text.read(LONGER_OPENING))
+            longer_opening = text_files.cleaned(text.read(LONGER_OPENING))
         program = logs.reader_of(longer_opening)
     if suffix in (".csv", ".tsv") and program is None:
         return read_csv_table(reading.evidence, file)

@@ -3,6 +3,7 @@
 import csv
 import re
 from itertools import accumulate
+from pathlib import Path
 
 from scaleproof.auditor.read import logs
 from scaleproof.auditor.read.csv_logs import DELIMITERS, layout_of
@@ -10,6 +11,8 @@ from scaleproof.auditor.read.documents import FENCE, HEADING, unquoted
 from scaleproof.auditor.read.grids import is_separator
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.json_text import begins_like_json
+from scaleproof.auditor.read.text_files import UnreadableFile
+from scaleproof.ground.file_kinds import kind_of
 
 DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
 DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rmd", ".qmd", ".rst", ".org"), "markdown")
@@ -19,6 +22,15 @@ NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')
 LATEX = re.compile(r"\\begin\{(?:document|table\*?|tabular[xy]?\*?|longtable|tblr)\}|\\documentclass")
 HTML = re.compile(r"(?i)\s*<(?:!doctype html|html|head|body|table|div|h\d)\b")
 LINES_LOOKED_AT = 400
+# Group of a kind of file that is not read -> what to do with it.
+CURES = {
+    "archive": "; name it .zip or .xlsx",
+    "packed": "; unpack it",
+    "table": "; export its tables as CSV",
+    "document": "; its source (LaTeX, Markdown, CSV) is read",
+    "picture": "",
+}
+FORMS_BY_NAME = {".xlsx": "a workbook", ".tfevents.": "an event file of TensorBoard"}
 
 
 def suffix_by_contents(opening: str) -> str:
@@ -63,3 +75,15 @@ def _is_csv(lines: list[str]) -> bool:
         return False
     understood = sum(column_of(heading.strip()).kind is not None for heading in header)
     return layout_of(rows[0]) is not None or 2 * understood >= len(header)
+
+
+def fault_of_binary(path: Path, start: bytes) -> UnreadableFile:
+    """Return why a file that is no text was not read: by its first bytes it is "gzip data; name it .gz"."""
+    kind = kind_of(start)
+    form = None if kind else next((form for word, form in FORMS_BY_NAME.items() if word in path.name.lower()), None)
+    if form:
+        return UnreadableFile(f"it does not begin like {form}: it is damaged, or not what its name says")
+    if kind is None:
+        return UnreadableFile(f"it is binary (byte {start.index(0)} of it is 0)", "binary")
+    cure = "; name it .gz" if kind.name == "gzip data" else CURES[kind.group]  # which is unpacked here
+    return UnreadableFile(f"by its first bytes it is {kind.name}{cure}", "binary")

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Literal
 
 from scaleproof.auditor.read import logs
-from scaleproof.auditor.read.line_wrappers import CONTROL
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.text_files import CONTROL
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep
 
 CHARACTERS_LOOKED_AT = 4 << 20  # of a log, for a program's own lines

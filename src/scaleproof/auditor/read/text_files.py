@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePath
 
-from scaleproof.auditor.read.line_wrappers import cleaned, is_plain
+from scaleproof.auditor.read.line_wrappers import unwrapped
 from scaleproof.auditor.read.reported import Evidence, Unread, UnreadKind
 from scaleproof.ground import errors
 from scaleproof.ground.errors import UserError, link_fault, path_fault
-from scaleproof.ground.file_kinds import KINDS, kind_of
+from scaleproof.ground.file_kinds import KINDS
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
 from scaleproof.ground.records.comparison_report import read_comparison
@@ -31,16 +31,12 @@ SLOW = 16 << 20  # bytes of a file that takes seconds, the reading of which is s
 LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
 BLOCK = 1 << 16  # characters that are read at once
 CONFLICT = re.compile(r"(?ms)^<<<<<<< .*^=======$.*^>>>>>>> ")
+# Colours, titles and links of a terminal, bytes of value 0, and characters of no width.
+CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])|[\0\ufeff\u200b-\u200d\u2060]"
+)
+LOST_DIGITS = re.compile(r"(?<=\d)\0+")  # bytes of value 0 in place of what may have been further digits
 BINARY = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f\x7f]")  # bytes that no text has
-# Group of a kind of file that is not read -> what to do with it.
-CURES = {
-    "archive": "; name it .zip or .xlsx",
-    "packed": "; unpack it",
-    "table": "; export its tables as CSV",
-    "document": "; its source (LaTeX, Markdown, CSV) is read",
-    "picture": "",
-}
-FORMS_BY_NAME = {".xlsx": "a workbook", ".tfevents.": "an event file of TensorBoard"}
 
 
 class UnreadableFile(Exception):
@@ -111,18 +107,6 @@ def encoding(start: bytes) -> str | None:
     return "utf-8"
 
 
-def fault_of_binary(path: Path, start: bytes) -> UnreadableFile:
-    """Return why a file that is no text was not read: by its first bytes it is "gzip data; name it .gz"."""
-    kind = kind_of(start)
-    form = None if kind else next((form for word, form in FORMS_BY_NAME.items() if word in path.name.lower()), None)
-    if form:
-        return UnreadableFile(f"it does not begin like {form}: it is damaged, or not what its name says")
-    if kind is None:
-        return UnreadableFile(f"it is binary (byte {start.index(0)} of it is 0)", "binary")
-    cure = "; name it .gz" if kind.name == "gzip data" else CURES[kind.group]  # which is unpacked here
-    return UnreadableFile(f"by its first bytes it is {kind.name}{cure}", "binary")
-
-
 def fault_of_bytes(path: Path, encoding: str) -> str:
     """Return what is doubtful in the bytes of a text, in words. "" where nothing is."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -139,6 +123,18 @@ def fault_of_bytes(path: Path, encoding: str) -> str:
     if 2 * sum(len(word) == 1 and word >= b"\xa0" for word in letters) < len(letters):  # those of Latin-1 stand alone
         return "it is not UTF-8, and its words may be of another encoding than Latin-1; save it as UTF-8"
     return ""
+
+
+def cleaned(text: str) -> str:
+    """Return a text without wrappers, colours and characters of no width; a hyphen that does not break is "-"."""
+    text = unwrapped(text) if text.startswith("{") else text
+    if _is_plain(text):
+        return text
+    return CONTROL.sub("", LOST_DIGITS.sub("\ufffd", text)).replace("\u2011", "-")
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and "\x1b" not in text and "\0" not in text
 
 
 def full_text(path: Path, name: str) -> str:
@@ -177,7 +173,7 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
             if len(rest) >= LONGEST_LINE:
                 whole.append(rest)
                 rest = ""
-            yield from whole if is_plain(text) and "{" not in text else map(cleaned, whole)
+            yield from whole if _is_plain(text) and "{" not in text else map(cleaned, whole)
         if rest:
             yield cleaned(rest)
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from scaleproof.auditor.read.headings import NOT_FIGURES, RATE_KINDS, column_of, kind_with_unit
-from scaleproof.auditor.read.line_wrappers import CONTROL
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import BAR, LogReader
 from scaleproof.auditor.read.printed_figures import unit_of
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
 from scaleproof.auditor.read.run_fields import figure, not_finite
+from scaleproof.auditor.read.text_files import CONTROL
 from scaleproof.ground.errors import plural
 
 # Words are taken whole (`*+`), and only from their beginning: a line may be a sequence of a thousand letters.

@@ -1,6 +1,5 @@
 """What would be measured again is said before it is: how many runs, why, how many device hours."""
 
-import json
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -13,7 +12,7 @@ from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.driver import stale
 from scaleproof.driver.snakemake_view import Seen
 from scaleproof.driver.stale import stale_runs, stale_text
-from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
@@ -22,6 +21,7 @@ from scaleproof.ground.records.failed_runs import ended_early_text
 from scaleproof.ground.records.run import CAPTURE, METRICS, STEPS, read_run
 from scaleproof.measure.launch.attempt import begin_attempt
 from scaleproof.measure.reference.schema import workload_name
+from scaleproof.verify.manifest import write_manifest
 
 TEXT = """title: sizes
 workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
@@ -134,7 +134,11 @@ def test_a_lost_chart_is_asked_for_alone(measured, monkeypatch):
     path, results = measured
     folder = results / "sizes"
     files = [f"charts/{name}.{kind}" for name in ("speedup", "step_time") for kind in ("png", "svg")]
-    (folder / "manifest.json").write_text(json.dumps({"files": dict.fromkeys(files, "")}))
+    for name in files:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("")
+    write_manifest(folder, "1", None)
+    shutil.rmtree(folder / "charts")
     view = {folder / name: Seen("charts", pending=False, recorded=True) for name in files}
     monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: view)
     text = stale_text(stale_runs(path, results))
@@ -205,9 +209,9 @@ def test_a_damaged_run_is_named_alone(measured):
     series = folder / "runs/ddp-n1x2/rep1/steps.csv"
     series.write_bytes(series.read_bytes()[:200])
     text = stale_text(stale_runs(path, results))
-    assert "1 of 4 runs would be measured again (0 seconds of a device): 1 because its files are damaged" in text
+    assert "1 of 4 runs would be measured again: 1 because its files are damaged\n" in text
     assert f"scaleproof retry {path} --cell ddp-n1x2/rep1 --results {results} && snakemake" in text
-    assert "to keep" not in text
+    assert text.endswith("to keep the old ones: restore their files")
 
     (folder / "runs.csv").write_text("cell,repeat\nddp-n1x1,1\n")
     assert "--forcerun" not in stale_text(stale_runs(path, results))
@@ -324,3 +328,73 @@ def test_tables_that_were_made_in_another_folder_are_named(measured, monkeypatch
     report.results = "elsewhere/results"
     write_json(results / "sizes/scaling_report.json", report)
     assert "to make them here" not in stale_text(stale_runs(path, results))
+
+
+def reported(folder: Path) -> None:
+    (folder / "cells.csv").write_text("cell\n")
+    (folder / "report.html").touch()
+    write_manifest(folder, "1", None)
+
+
+def test_files_that_the_report_was_not_made_from_are_named(measured):
+    path, results = measured
+    folder = results / "sizes"
+    reported(folder)
+    assert stale_text(stale_runs(path, results)) == "sizes: no finished run would be measured again"
+    (folder / "cells.csv").write_text("")
+    rewrite(read_run(folder / "runs/ddp-n1x2/rep1"), lambda data: data.update(run_id="edited"))
+    text = stale_text(stale_runs(path, results))
+    assert (
+        "2 files are not what the report was made from (cells.csv, runs/ddp-n1x2/rep1/training_metrics.json)\n" in text
+    )
+    assert text.endswith(f"what is wrong, and what to type: scaleproof verify {folder}")
+
+    shutil.rmtree(folder / "runs/ddp-n1x2/rep1")  # as before it is measured again: this is not yet a change
+    (folder / "cells.csv").write_text("cell\n")
+    assert "not what the report" not in stale_text(stale_runs(path, results))
+    (folder / "manifest.json").unlink()
+    assert f"sizes: {folder}/manifest.json is missing" in stale_text(stale_runs(path, results))
+
+
+def test_runs_of_other_places_and_line_ends_of_git_are_told_from_damage(measured):
+    path, results = measured
+    folder = results / "sizes"
+    reported(folder)
+    steps = folder / "runs/ddp-n1x2/rep1/steps.csv"
+    steps.write_bytes(steps.read_bytes().replace(b"\n", b"\r\n"))
+    shutil.rmtree(folder / "runs/ddp-n1x1/rep1")
+    shutil.copytree(folder / "runs/ddp-n1x1/rep2", folder / "runs/ddp-n1x1/rep1")
+    answer = stale_runs(path, results)
+    assert [run.reason for run in answer.runs] == ["its files are those of ddp-n1x1/rep2", stale.ENDS]
+    assert "--cell ddp-n1x1/rep1 --cell ddp-n1x2/rep1" in stale_text(answer)
+    assert answer.files.changed == []
+
+
+def test_runs_that_are_not_planned_are_named(measured):
+    path, results = measured
+    (results / "sizes/runs/ddp-n1x1/rep7").symlink_to("..")
+    path.write_text(TEXT.replace("repeats: 2", "repeats: 1"))
+    runs = "ddp-n1x1/rep2, ddp-n1x1/rep7, ddp-n1x2/rep2"
+    assert f"sizes: the campaign does not plan 3 runs ({runs})" in stale_text(stale_runs(path, results))
+
+
+def test_what_is_out_of_date_before_the_runs_is_named(monkeypatch, measured):
+    path, results = measured
+    runs = [folder / METRICS for folder in LoadedCampaign(path).runs(results)]
+    view = dict.fromkeys(runs, Seen("train", pending=True, recorded=True))
+    view[Path("results/corpora/c/tokenizer.json")] = Seen("x", True, True, cause="updated input files")
+    view[results / "sizes/cells.csv"] = Seen("analyse", True, True, cause="params changed")
+    monkeypatch.setattr(stale, "ask_snakemake", lambda targets: view)
+    text = stale_text(stale_runs(path, results))
+    assert "4 because results/corpora/c/tokenizer.json is out of date (updated input files);" in text
+
+
+def test_a_token_file_of_another_size_is_named(measured, tmp_path):
+    folder = tokens_dir(measured[1], LoadedCampaign(measured[0]).cells[0])
+    folder.mkdir(parents=True)
+    split = {"file": "train.bin", "bytes": 8, "tokens": 4}
+    write_json(folder / "tokens.json", {"vocab_size": 9, "dtype": "uint16", "train": split})
+    for data, is_named in ((b"12345678", False), (b"1234567", True)):
+        (folder / "train.bin").write_bytes(data)
+        text = stale_text(stale_runs(*measured))
+        assert (f"sizes: {folder}/train.bin has 7 bytes, but tokens.json says 8: tokenise the" in text) == is_named

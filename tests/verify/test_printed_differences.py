@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import scaleproof
 
+from scaleproof.verify.manifest import check_manifest, write_manifest
+
 PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
 
 
@@ -35,6 +37,10 @@ def steps_of_another_run(folder: Path) -> None:
 
 def cell_renamed(folder: Path) -> None:
     (folder / "runs/ddp-n1x2").rename(folder / "runs/ddp_2gpu")
+
+
+def link_to_itself(folder: Path) -> None:
+    (folder / "runs/ddp-n1x2/rep7").symlink_to("..")
 
 
 def no_claims(folder: Path) -> None:
@@ -178,6 +184,7 @@ def no_pairs(folder: Path) -> None:
         (empty_page, "report.html", 3),
         (no_page, "report.html: is missing", 2),
         (no_claims, "claims.json: is missing", 2),
+        (link_to_itself, "runs: 1 run (ddp-n1x2/rep7) that the report does not have: were they taken out", 2),
         (no_pairs, "compare: 49 files are missing: accumulation/pair1/a/RUN_COMPLETE.txt, ", 2),
     ],
 )
@@ -201,3 +208,16 @@ def test_results_of_ones_own_end_with_what_makes_a_lost_file_again(tmp_path: Pat
         (tmp_path / "results/demo" / name).unlink()
         last = scaleproof("verify", "results/demo", cwd=tmp_path).stdout.splitlines()[-1]
         assert (last == "Restore the files of runs") == is_advised
+
+
+def test_a_log_may_be_deleted_and_not_edited(tmp_path: Path) -> None:
+    """As a publication has none, either."""
+    log = tmp_path / "runs/ddp-n1x2/rep1/train.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("step 1")
+    write_manifest(tmp_path, "1", None)
+    assert check_manifest(tmp_path) == []
+    log.write_text("step 2")
+    assert [difference.file for difference in check_manifest(tmp_path)] == ["runs/ddp-n1x2/rep1/train.log"]
+    log.unlink()
+    assert check_manifest(tmp_path) == []

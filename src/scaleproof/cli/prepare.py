@@ -171,7 +171,7 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
 
 
 def stale(args: argparse.Namespace) -> None:
-    """Print what of each campaign would be measured again, and which of its files are lost.
+    """Print what of each campaign would be measured again, and which of its files are lost or changed.
 
     Measured again are runs, and what is measured beside them, such as traces. Raises SystemExit(1) for any of these.
     """
@@ -193,7 +193,9 @@ def stale(args: argparse.Namespace) -> None:
     print(text or nothing + ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here"))
     for line in [] if args.campaigns else _lines_of_strays(args.results):
         print(line)
-    if any(answer.runs or answer.beside or answer.lost for answer in answers):
+    if any(
+        answer.runs or answer.beside or answer.lost or answer.files.changed or answer.files.tokens for answer in answers
+    ):
         raise SystemExit(1)
 
 

@@ -109,13 +109,19 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
 def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[Path, str]) -> None:
     """Raise UserError if there are `changed` runs: folder of a run -> its fault."""
     if changed:
-        names: list[str] = []  # CELL where all its runs are changed, else CELL/repK
-        for cell, runs in group_by(changed, lambda run: run.parent).items():
-            is_whole = len(runs) == len(list(cell.glob(f"*/{METRICS}")))
-            names += [cell.name] if is_whole else [f"{cell.name}/{run.name}" for run in runs]
+        names = names_of_runs(changed)
         fault = f"{next(iter(changed.values()))}. {plural(len(changed), 'run')} cannot be kept"
         advice = f"measure them again, then keep the others: {retry_command(loaded.path, names, results)}"
         raise UserError(f"nothing was kept: {fault}; {advice}")
+
+
+def names_of_runs(folders: Iterable[Path]) -> list[str]:
+    """Return runs as `scaleproof retry` names them: CELL where all runs of a cell are given, else CELL/repK."""
+    names: list[str] = []
+    for cell, runs in group_by(folders, lambda run: run.parent).items():
+        is_whole = len(runs) == len(list(cell.glob(f"*/{METRICS}")))
+        names += [cell.name] if is_whole else [f"{cell.name}/{run.name}" for run in runs]
+    return names
 
 
 def measured_beside(loaded: LoadedCampaign, results: Path, fitting: bool = True) -> dict[Path, str]:

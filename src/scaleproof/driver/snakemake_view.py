@@ -42,6 +42,7 @@ class Seen:
     pending: bool  # whether Snakemake would make it again
     recorded: bool  # whether Snakemake remembers having made it, or having begun to
     cut_off: bool = False  # whether Snakemake ended before its job was done: it makes the file again, as incomplete
+    cause: str = ""  # why it is out of date, in Snakemake's words: "updated input files"; "" where others cause that
 
 
 def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
@@ -57,10 +58,11 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
     rows = [line.split("\t") for line in table.splitlines() if line.count("\t") == HEADING.count("\t")]
     incomplete = _incomplete_files()  # of which the summary says nothing
     view = {}
-    for path, _, rule, log, _, plan in rows:  # log "-": Snakemake has no record of the file
+    for path, _, rule, log, status, plan in rows:  # log "-": Snakemake has no record of the file
         cut_off = Path(path) in incomplete and Path(path).is_file()
         is_pending = plan == "update pending" or cut_off
-        view[Path(path)] = Seen(rule, pending=is_pending, recorded=log != "-" or cut_off, cut_off=cut_off)
+        cause = status if is_pending and status != "ok" else ""
+        view[Path(path)] = Seen(rule, is_pending, recorded=log != "-" or cut_off, cut_off=cut_off, cause=cause)
     return view
 
 

@@ -1,22 +1,23 @@
 """What is to be made again before anything runs: by an upgrade or an edited campaign, and what is missing."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
-from scaleproof.driver.keep import again_text, choices_text, counted_text, measured_beside
+from scaleproof.driver.keep import again_text, choices_text, counted_text, measured_beside, names_of_runs
 from scaleproof.driver.snakemake_view import Seen, ask_snakemake
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.comparison import changed_keys
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.number_format import duration_in_words
+from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.kept_code import is_same_code
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
@@ -24,8 +25,11 @@ from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_comman
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import options_for, results_target
 from scaleproof.measure.launch.shared_job import changed_files
+from scaleproof.verify.manifest import LATER_RUN, LINE_ENDS, MANIFEST, check_manifest
+from scaleproof.verify.raw import PLACES, Difference
 
 DAMAGED = "its files are damaged"
+ENDS = "git or an editor changed its line ends (set core.autocrlf to false, and clone again)"
 CONFIGURATION = "its configuration changed"
 CODE = "code that takes part in a run changed"
 CUT_OFF = "snakemake ended before their jobs were done, and holds them for incomplete"
@@ -43,7 +47,7 @@ class _StaleRun:
     folder: Path
     cell: Cell
     reason: str
-    metrics: Timed | Failed | None = None  # None where its files are damaged
+    metrics: Timed | Failed | None = None  # None where its files are damaged, or those of another run
     seen: Seen | None = None  # Snakemake's view of the file that the run's job makes; None where it has none
 
     @property
@@ -54,6 +58,16 @@ class _StaleRun:
     def device_hours(self) -> float:
         seconds = self.metrics.total_wall_time_s if self.metrics else None
         return (seconds or 0.0) * self.cell.execution.geometry.n_devices / 3600
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What is there and is not of the results."""
+
+    unnamed: dict[str, str]  # cell that has runs and is none of the campaign -> its cell with that fingerprint, or ""
+    unplanned: list[Path]  # runs of the other cells that the campaign does not plan, as after fewer repeats
+    changed: list[str]  # files that the report was not made from, relative to the campaign's folder
+    tokens: list[str]  # faults of token files
 
 
 @dataclass(frozen=True)
@@ -69,7 +83,8 @@ class StaleRuns:
     view: Mapping[Path, Seen]  # file -> how Snakemake sees it
     unmade: int  # planned runs that were never made
     begun: int  # of these, those whose attempt has begun
-    unnamed: dict[str, str]  # cell that has runs and is none of the campaign -> its cell with that fingerprint, or ""
+    cause: str  # why Snakemake would make an input of what was measured again
+    files: _Files
 
     @property
     def cells(self) -> list[str]:
@@ -83,9 +98,9 @@ class StaleRuns:
 
     @property
     def damaged(self) -> list[str]:
-        """The runs of other cells that cannot be kept: CELL/repK."""
-        damaged = [run for run in self.runs if run.reason == DAMAGED and run.cell.slug not in self.cells]
-        return [f"{run.cell.slug}/{run.folder.name}" for run in damaged]
+        """The runs of other cells that cannot be kept: CELL where all its runs are, else CELL/repK."""
+        damaged = [run.folder for run in self.runs if run.metrics is None and run.cell.slug not in self.cells]
+        return names_of_runs(damaged)
 
     @property
     def unrecorded(self) -> list[str]:
@@ -112,22 +127,71 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     finished = [(folder, cell) for folder, cell in finished if not _is_begun(folder)]
 
     records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
+    beside = measured_beside(loaded, results)
+    of_campaign = results / loaded.name
+    cause = _cause(view, of_campaign, {*beside, *records.values(), *(folder / METRICS for folder, _ in finished)})
+    differences = check_manifest(of_campaign) if (of_campaign / MANIFEST).exists() else []
+    files_with_other_ends = {of_campaign / one.file for one in differences if LINE_ENDS in one.problem}
     sha256 = cache(sha256_of)  # the runs of a command have its files in common
     runs = []
     for folder, cell in finished:
         output = records.get(folder, folder / METRICS)
         if run := _judge_run(folder, cell, code, view.get(output), sha256):
-            runs.append(run)
-    has_changed = any(run.has_other_keys for run in runs)  # then traces, pairs, ... are of other keys, too
-    beside = measured_beside(loaded, results, fitting=not has_changed).items()
+            has_other_ends = not files_with_other_ends.isdisjoint((folder / METRICS, folder / STEPS))
+            better_reason = {INPUT: cause, DAMAGED: ENDS if has_other_ends else DAMAGED}
+            runs.append(replace(run, reason=better_reason.get(run.reason, run.reason)))
+    if any(run.has_other_keys for run in runs):  # then traces, pairs, ... are of other keys, too
+        beside = measured_beside(loaded, results, fitting=False)
     # Snakemake may call a missing file up to date, and still makes it on the way to the runs: it counts as pending.
-    pending = {path: rule for path, rule in beside if path in view and (view[path].pending or not path.is_file())}
+    pending = {
+        path: rule for path, rule in beside.items() if path in view and (view[path].pending or not path.is_file())
+    }
     # A run that was made and has lost its files is not finished; the folders of its lost files say that it was made.
     made = {folder for folder, _ in finished} | incomplete
     unmade = {folder for folder, *_ in planned} - made
     begun = sum(map(_is_begun, unmade))
     unnamed = _unnamed_cells(loaded, results)
-    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, len(unmade), begun, unnamed)
+    places = {folder for folder, *_ in planned}
+    others = [run for run in sorted(of_campaign.glob(PLACES)) if run not in places]
+    unplanned = [run for run in others if not (unmade and run.parent.name in unnamed)]
+    named = [*unmade, *incomplete, *lost, *(run.folder for run in runs)]  # of which something else is told
+    changed = _changed_files(of_campaign, differences, named)
+    tokens = _faults_of_tokens(loaded, results)
+    of_files = _Files(unnamed, unplanned, changed, tokens)
+    return StaleRuns(loaded, results, len(planned), runs, pending, lost, view, len(unmade), begun, cause, of_files)
+
+
+def _cause(view: Mapping[Path, Seen], folder: Path, measured: Collection[Path]) -> str:
+    """Return what Snakemake says is out of date of all that it measures from, or that it has measured; else INPUT.
+
+    `folder`: that of a campaign, whose other files are derived. `measured`: what was measured.
+    """
+    files = [path for path in view if path in measured or not path.is_relative_to(folder)]
+    causes = {path: view[path].cause for path in files if view[path].cause}
+    texts = [f"{path} is out of date ({cause})" for path, cause in causes.items()]
+    return shortened("; ".join(texts), 200) if texts else INPUT
+
+
+def _changed_files(folder: Path, differences: Iterable[Difference], named: Iterable[Path]) -> list[str]:
+    """Return the files that differ from the manifest in `folder`, but for runs that came later, and those in `named`.
+
+    `named`: files and folders.
+    """
+    names = tuple(f"{path.relative_to(folder).as_posix()}/" for path in named)
+    files = dict.fromkeys(one.file for one in differences if one.problem != LATER_RUN)
+    return [file for file in files if not f"{file}/".startswith(names)]
+
+
+def _faults_of_tokens(loaded: LoadedCampaign, results: Path) -> list[str]:
+    """Return the faults of the campaign's token files that are there."""
+    faults = []
+    for folder in dict.fromkeys(tokens_dir(results, cell) for cell in loaded.cells if cell.command is None):
+        try:
+            if (folder / TOKENS).is_file():
+                read_tokens(folder)
+        except UserError as error:
+            faults.append(str(error))
+    return faults
 
 
 def _is_begun(run: Path) -> bool:
@@ -165,6 +229,8 @@ def _judge_run(
         metrics = _sound_metrics(folder)
     except UserError:
         return _StaleRun(folder, cell, DAMAGED)
+    if (name := f"{metrics.cell}/rep{metrics.repeat}") != f"{cell.slug}/{folder.name}":
+        return _StaleRun(folder, cell, f"its files are those of {name}")
     reason = _reason_to_measure_again(metrics, cell, folder / METRICS, current_code, seen, sha256)
     return _StaleRun(folder, cell, reason, metrics, seen) if reason else None
 
@@ -211,13 +277,27 @@ def _reason_to_measure_again(
 def stale_text(stale: StaleRuns) -> str:
     begun = f"; {stale.begun} of them being made now, or cut off" if stale.begun else ""
     unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}{begun}" if stale.unmade else ""
-    if unmade and stale.unnamed:
-        left = f"the runs of {shortened(', '.join(stale.unnamed))} are of no cell any more"
+    if unmade and stale.files.unnamed:
+        left = f"the runs of {shortened(', '.join(stale.files.unnamed))} are of no cell any more"
         unmade += f"\n  {left}: a key that comes under `vary` renames all cells; under `cells` it makes further ones"
-        if renamed := [f"{old} is {new}" for old, new in stale.unnamed.items() if new]:
+        if renamed := [f"{old} is {new}" for old, new in stale.files.unnamed.items() if new]:
             unmade += f", and these runs stay, which have the same fingerprints ({shortened(', '.join(renamed), 200)})"
-    texts = (_measured_again_text(stale), _lost_files_text(stale), _moved_text(stale), unmade)
+    texts = (_measured_again_text(stale), _lost_files_text(stale), *_file_texts(stale), _moved_text(stale), unmade)
     return "\n".join(text for text in texts if text)
+
+
+def _file_texts(stale: StaleRuns) -> Iterator[str]:
+    """Yield what files are there that are damaged, that the report was not made from, or that nothing needs."""
+    name, folder = stale.loaded.name, stale.results / stale.loaded.name
+    yield from (f"{name}: {fault}" for fault in stale.files.tokens)
+    if stale.files.changed:
+        count = "1 file is" if len(stale.files.changed) == 1 else f"{len(stale.files.changed)} files are"
+        yield f"{name}: {count} not what the report was made from ({shortened(', '.join(stale.files.changed), 200)})"
+        yield f"  what is wrong, and what to type: scaleproof verify {folder}"
+    if unplanned := stale.files.unplanned:
+        names = shortened(", ".join(f"{run.parent.name}/{run.name}" for run in unplanned), 100)
+        runs = f"{plural(len(unplanned), 'run')} ({names})"
+        yield f"{name}: the campaign does not plan {runs}: move them out of {folder}/runs, or plan them again"
 
 
 def _moved_text(stale: StaleRuns) -> str:
@@ -282,11 +362,12 @@ def _measured_again_text(stale: StaleRuns) -> str:
         minutes_text = f"{duration_in_words(3600 * hours)} of a device"
         device_time = f"{hours:.3g} device hours" if hours >= 1.5 else minutes_text
         commits = ", ".join(sorted({run.metrics.git_commit[:10] for run in stale.runs if run.metrics}))
-        amount = f"{len(stale.runs)} of {stale.planned} runs would be measured again ({device_time})"
+        amount = f"{len(stale.runs)} of {stale.planned} runs would be measured again"
+        amount += f" ({device_time})" if commits else ""
         with_them = f"; with them {beside}" if beside else ""
-        head = f"{amount}: {why}; measured at {commits or 'an unknown commit'}{with_them}"
+        head = f"{amount}: {why}{f'; measured at {commits}' if commits else ''}{with_them}"
     elif beside:
-        why = UNRECORDED if stale.unrecorded else f"{INPUT}, or its code"
+        why = UNRECORDED if stale.unrecorded else stale.cause
         head = f"{beside} would be measured again, because {why}"
     else:
         has_finished = not stale.lost and stale.unmade < stale.planned
@@ -297,7 +378,7 @@ def _measured_again_text(stale: StaleRuns) -> str:
     if stale.cells or stale.damaged:  # these runs cannot be kept
         command = retry_command(path, (*stale.cells, *stale.damaged), stale.results)
         undo = f"undo the change in {path}, and make it in a copy of the file under another name"
-        advice = f"\n  to keep the old ones: {undo}" if stale.cells else ""
+        advice = f"\n  to keep the old ones: {undo if stale.cells else 'restore their files'}"
         return f"{head}  to measure them again: {command}{advice}"
     if stale.has_edited_program:
         command = again_text(stale.loaded, stale.results, *stale.unrecorded)

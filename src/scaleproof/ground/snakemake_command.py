@@ -13,6 +13,7 @@ NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake t
 PROFILE = "slurm"  # of a cluster, where nothing else is said
 HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"
 RESULTS = Path("results")  # where no option says otherwise
+FORCED = "--forcerun collect findings -- "  # from the table of runs and the findings, all else is made
 
 
 def snakemake_command(target: Path | str) -> str:
@@ -22,7 +23,7 @@ def snakemake_command(target: Path | str) -> str:
 
 def derive_again_command(page: Path) -> str:
     """Return the command that makes again what is derived of a campaign with this page, and trains nothing."""
-    return f"snakemake {options_for(page)} --forcerun analyse -- {page}"
+    return f"snakemake {options_for(page)} {FORCED}{page}"
 
 
 def results_target(results: Path) -> str:

@@ -27,7 +27,7 @@ from scaleproof.verify.claim_sentences import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import CAMPAIGN, CRATE, FILES, LINE_ENDS, RENAMED, check_manifest
-from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
+from scaleproof.verify.raw import METRICS, PLACES, Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.signature import signer_of
 
@@ -168,7 +168,10 @@ def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
         last_repeat = max(int(row["repeat"]) for row in rows)
     except (OSError, *DAMAGES):  # the check of this table says so
         return []
-    return [run.name for run in runs if run.cell not in cells or int(run.metrics["repeat"]) > last_repeat]
+    names = [run.name for run in runs if run.cell not in cells or int(run.metrics["repeat"]) > last_repeat]
+    repeats = {f"rep{k}" for k in range(1, 1 + last_repeat)}
+    empty = [place for place in folder.glob(PLACES) if place.name not in repeats and not (place / METRICS).exists()]
+    return [*names, *(f"{place.parent.name}/{place.name}" for place in empty)]
 
 
 def _with_differences_of_manifest(folder: Path, run_differences: list[Difference]) -> list[Difference]:

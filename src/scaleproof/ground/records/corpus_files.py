@@ -6,8 +6,11 @@ from typing import Literal, NotRequired
 from pydantic import NonNegativeInt, TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic's, before Python 3.12
 
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_record
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.open_sections import OPEN
+from scaleproof.ground.snakemake_command import snakemake_command
 
 TOKENS, CORPUS = "tokens.json", "corpus.json"
 
@@ -59,8 +62,16 @@ _OF_CORPUS = TypeAdapter(DescribedCorpus)
 
 
 def read_tokens(folder: Path) -> DescribedTokens:
-    """Return what tokens.json in `folder` says. Raises UserError where it is missing or damaged."""
-    return read_record(folder / TOKENS, lambda data: _OF_TOKENS.validate_json(data, strict=True))
+    """Return what tokens.json in `folder` says. Raises UserError where it, or a file beside it, is damaged."""
+    tokens = read_record(folder / TOKENS, lambda data: _OF_TOKENS.validate_json(data, strict=True))
+    splits = [tokens["train"], *([tokens["val"]] if "val" in tokens else [])]
+    for file in (*splits, *(split["labels"] for split in splits if "labels" in split)):
+        path = folder / file["file"]
+        if path.is_file() and path.stat().st_size != file["bytes"]:
+            sizes = f"{integer(path.stat().st_size)} bytes, but {TOKENS} says {integer(file['bytes'])}"
+            again = f"rm {path} && {snakemake_command(path)}"
+            raise UserError(f"{path} has {sizes}: tokenise the corpus again: {again}")
+    return tokens
 
 
 def read_corpus_record(folder: Path) -> DescribedCorpus:

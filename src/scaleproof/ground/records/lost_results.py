@@ -17,7 +17,10 @@ TRACE_FILE = re.compile(rf"traces/([^/]+)/(?:{'|'.join(TRACE_FILES)})")
 PAIRS = "pairs.json"
 PAIRS_FILE = re.compile(rf"compare/([^/]+)/{PAIRS}")
 DRAWN = re.compile(r"(?:tables|charts)/([^/]+)\.(?:csv|md|tex|svg|png)")
-DERIVED = ("runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_report.json", "waterfall.json")
+DERIVED = (
+    *("runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_report.json", "claims.json", "waterfall.json"),
+    MANIFEST,
+)
 
 
 def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
@@ -63,7 +66,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
         return name in DERIVED or of_parts.get(name, False)
 
     # Snakemake removes report and manifest before it makes them. If that fails, the tables say what lies behind them.
-    names_of_report = _listed_names(folder / MANIFEST, "files")
+    names_of_report = [MANIFEST] * (folder / "report.html").is_file() + _listed_names(folder / MANIFEST, "files")
     names = dict.fromkeys([*names_of_report, *_table_inputs(folder)])
     return [folder / name for name in names if is_planned(name) and not os.path.isfile(folder / name)]
 

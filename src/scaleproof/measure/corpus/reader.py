@@ -10,7 +10,7 @@ import numpy as np
 
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.campaign.config import Workload
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.records.corpus_files import DescribedSplit, read_tokens
 
 NO_TOKEN = -1  # stands in the place of padding
@@ -106,13 +106,10 @@ def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
 
 
 def _map_file(directory: Path, entry: dict[str, Any], dtype: str) -> np.ndarray:
-    """Memory-map the file that an `entry` of tokens.json describes. Raises UserError where its size is another."""
+    """Memory-map the file that an `entry` of tokens.json describes. Raises UserError where it is missing."""
     path = directory / entry["file"]
-    size = path.stat().st_size if path.exists() else 0
-    if size != entry["bytes"]:
-        raise UserError(
-            f"{path} has {size:,} bytes, but tokens.json says {entry['bytes']:,}: tokenise the corpus again"
-        )
+    if not path.exists():
+        raise missing_file(path)
     return np.memmap(path, dtype=dtype, mode="r")
 
 

@@ -10,15 +10,12 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import about, duration_text, rounded_up_percent
 from scaleproof.ground.records.retry import ALL
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
-from scaleproof.ground.snakemake_command import HERE, results_option
+from scaleproof.ground.snakemake_command import FORCED, HERE, results_option
 
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
 REPEATED_FOR = DISTURBED | {"machine-busy", "process-starved"}  # findings that runs on a quiet machine may not have
 
 LARGEST_IN_QUESTION = 0.5  # nobody plans repeats to see a larger difference
-
-# Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
-FORCED = "--forcerun collect findings -- "
 
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
@@ -236,6 +233,7 @@ def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> 
     key = f"repeats: {{resolve: {effect}, at_least: {at_least}, at_most: {repeats}}}"
     if report.repeats:  # the looks of this campaign have used up its chance of an error: it cannot have a further look
         return f'make a campaign in a new file, with "{key}"'
+    # Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
     return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats, FORCED)}'
 
 

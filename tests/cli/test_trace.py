@@ -25,8 +25,8 @@ def called(monkeypatch, tmp_path, tokens):
     words |= {"summary": [str(tmp_path / "out")]}
 
     def call(*command):
-        args = parser().parse_args([*command, *words[command[-1].removeprefix("trace_")]])
         try:
+            args = parser().parse_args([*command, *words[command[-1].removeprefix("trace_")]])
             args.run(args)
         except SystemExit as ended:
             return ended.code
@@ -46,6 +46,14 @@ def test_the_stages_publish_that_there_is_none(called, tmp_path):
     assert called("stage", "trace_capture") == 0
     assert called("stage", "trace_summary") == 0
     assert (tmp_path / "out/profile_summary.json").is_file()
+
+
+@pytest.mark.parametrize(("file", "code"), [("training_metrics.json", 2), ("capture.json", 1)])
+def test_a_trace_replaces_a_trace_alone(called, tmp_path, capsys, file, code):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / file).write_text("{}")
+    assert called("trace", "capture") == code
+    assert ("is not empty; give a new folder" in capsys.readouterr().err) == (code == 2)
 
 
 def test_a_trace_is_not_compared_with_itself(tmp_path):

@@ -44,6 +44,14 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["Snakefile"]
 
 
+@pytest.mark.parametrize("place", ["", "demo/"])
+def test_no_project_is_made_among_results(tmp_path, place):
+    (tmp_path / place / "runs/ddp-n1x2/rep1").mkdir(parents=True)
+    with pytest.raises(UserError, match="has the results of a campaign; give a new folder"):
+        new_project(tmp_path)
+    assert not (tmp_path / "Snakefile").exists()
+
+
 def test_no_project_is_made_in_the_root_of_the_file_system():
     with pytest.raises(UserError, match="/ is the root of the file system; give a new folder"):
         new_project(Path("/"))

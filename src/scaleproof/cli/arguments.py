@@ -42,6 +42,7 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)  # else a new option could change what an abbreviation means
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **options)
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # also -1GB is a value, which its type refuses
         for name in (None, "store"):
             self.register("action", name, _Once)
 
@@ -79,7 +80,8 @@ class Parser(argparse.ArgumentParser):
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
             for word, next_word in itertools.pairwise(sys.argv):
                 if word in action.option_strings:  # argparse did not take the next word as its value
-                    meaning += f'; not "{next_word}"'
+                    is_option = next_word.partition("=")[0] in self._option_string_actions
+                    meaning += f'; not "{next_word}"' + f", which is written {word}={next_word}" * (not is_option)
             raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}: {meaning}") from None
 
     def error(self, message: str) -> NoReturn:

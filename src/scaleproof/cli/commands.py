@@ -45,7 +45,7 @@ def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
     is made sooner.
     """
     top = Parser(prog="scaleproof", description=DESCRIPTION, epilog=EPILOG)
-    top.add_argument("--version", action="version", version=f"scaleproof {__version__}")
+    top.add_argument("-V", "--version", action="version", version=f"scaleproof {__version__}")
     top.set_defaults(parser=top)
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     if not stages_alone:

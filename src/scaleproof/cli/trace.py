@@ -13,7 +13,7 @@ from scaleproof.cli.arguments import (
     add_subcommands,
 )
 from scaleproof.cli.run import look_up_planned, stoppable
-from scaleproof.cli.values import Number, count, file_to_read, folder, folder_to_write, path
+from scaleproof.cli.values import Number, count, file_to_read, folder, folder_to_write, path, trace_folder
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 
@@ -200,7 +200,7 @@ def _add_capture_arguments(sub: argparse.ArgumentParser, is_stage: bool = False)
     help_text = "folder of train.bin and tokens.json (default: the cell's own)"
     sub.add_argument("--tokens", type=path, metavar="DIR", help=help_text)
     help_text = "default: results/<campaign>/traces/<cell>"
-    sub.add_argument("--out", type=path if is_stage else folder_to_write, metavar="DIR", help=help_text)
+    sub.add_argument("--out", type=path if is_stage else trace_folder, metavar="DIR", help=help_text)
     add_results_option(sub)
     add_fingerprints_option(sub)
     steps = Number(least=1, most=1000, whole=True)  # as trace.steps

@@ -171,6 +171,13 @@ def new_folder(text: str) -> Path:
     return place
 
 
+def trace_folder(text: str) -> Path:
+    """Return `text` as the folder of a trace, new or of an earlier one. Raises ArgumentTypeError for other folders."""
+    from scaleproof.ground.records.run import CAPTURE
+
+    return folder_to_write(text) if (path(text) / CAPTURE).is_file() else new_folder(text)
+
+
 def _check_parent(place: Path) -> None:
     """Raise ArgumentTypeError unless the folder that `place` is to be written into is there."""
     parent = place.parent

@@ -26,11 +26,13 @@ LINK = "slurm"  # so that `snakemake --profile slurm` finds profiles/slurm
 def new_project(folder: Path) -> list[str]:
     """Make a project in `folder`, and return the names of its files.
 
-    Raises UserError where the folder is / or has one of these files. All of them are removed where one cannot be
-    written, because half of a project would be in the way of the next call.
+    Raises UserError where the folder is /, has results or one of these files. All of them are removed where one cannot
+    be written, because half of a project would be in the way of the next call.
     """
     if folder.resolve() == Path(folder.resolve().anchor):
         raise UserError(f"{folder} is the root of the file system; give a new folder, such as my-benchmarks")
+    if any(any(folder.glob(f"{of_campaign}runs/*/rep*")) for of_campaign in ("", "*/")):
+        raise UserError(f"{folder} has the results of a campaign; give a new folder, such as my-benchmarks")
     names = sorted({"Snakefile", ".gitignore", *COPIED, LINK})
     if existing_names := [name for name in names if os.path.lexists(folder / name)]:
         raise UserError(f"{folder} has {', '.join(existing_names)} already; nothing was written. Give a new folder.")

@@ -89,6 +89,7 @@ def test_a_named_device_gives_time_and_a_verdict_on_memory(tmp_path, monkeypatch
     plan = make_plan(evidence(made, tmp_path), count_memory=True, times=named)
     text = plan_text(made, plan)
     assert {row.fits for row in plan.rows} == {fits}
+    assert (plan.device_hours > 0, "not in these totals" in text) == (fits != "does not fit", fits == "does not fit")
     assert f"as on {name.upper()}; it may be wrong" in text
     assert ("--device with their memory" in text) == (fits == "unknown")
     h100_faster = peak("H100", "fp32").flops / peak("A100", "fp32").flops

@@ -6,7 +6,7 @@ import pytest
 from command_line import Done, scaleproof
 
 from scaleproof.ground.campaign.corpora import Corpus
-from scaleproof.measure.corpus.check import small_text
+from scaleproof.measure.corpus.check import check_corpus, small_text
 
 CAMPAIGN = (
     "title: x\nworkload: {{model: gpt2-tiny, corpus: mine, tokenizer: {}, seq_len: 16}}\nwork: {{global_batch: 2}}\n"
@@ -83,3 +83,12 @@ def test_a_byte_order_mark_is_no_text_and_empty_documents_are_counted(tmp_path):
     (tmp_path / "a.jsonl").write_text("\n".join(rows))
     documents, empty = small_text("mine", Corpus(source="jsonl", files=[str(tmp_path / "a.jsonl")]))
     assert (documents, empty) == (["first", "second"], 2)
+
+
+def test_a_text_of_blanks_is_named(tmp_path):
+    files = [str(tmp_path / name) for name in ("a.txt", "b.txt", "c.txt")]
+    for file, text in zip(files, ("first", " \n", "second"), strict=True):
+        (tmp_path / file).write_text(text)
+    assert check_corpus("mine", Corpus(source="text", files=files)) == [
+        f"{files[1]}: nothing but blanks; it is left out"
+    ]

@@ -338,7 +338,11 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
     yield from _flag_missing_repeats(runs, measured_cells)
 
     if uncommitted := [run for run in all_measured if run.metrics.git_dirty]:
-        yield Flag("the working tree had changes that are in no commit", about=uncommitted, code="code-uncommitted")
+        yield Flag(
+            "the repository that runs were started in had changes that are in no commit",
+            about=uncommitted,
+            code="code-uncommitted",
+        )
 
     hosts = sorted({run.metrics.host["hostname"] for run in all_measured})
     if len(hosts) > 1 and not any(run.metrics.scheduler for run in runs):

@@ -57,6 +57,11 @@ class PlanRow:
     counted: bool = False  # is the memory by torch's trackers, and not by measured runs?
     no_memory: str = ""  # why the memory is not known
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the cell is in the totals: not without a duration, nor where it does not fit and was never run."""
+        return self.plan is not None and (self.fits != "does not fit" or self.repeats_done > 0)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -166,7 +171,7 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
     candidates: list[Candidate] = []
     remaining_s: list[float] = []
     for row in rows:
-        if not row.plan:  # its duration is not known
+        if not row.is_counted or row.plan is None:
             continue
         plans.append(row.plan)
         remaining_s.append(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0))

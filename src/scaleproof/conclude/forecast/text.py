@@ -147,8 +147,8 @@ def _plan_table(plan: Plan) -> str:
 def _unknown_lines(plan: Plan) -> list[str]:
     """Return a line for each thing that the plan does not know, and the cells that it is about."""
     lines = []
-    if rows_without_time := [row for row in plan.rows if row.plan is None]:
-        lines.append(f"not in these totals: {', '.join(row.cell for row in rows_without_time)}")
+    if left_out := [row.cell for row in plan.rows if not row.is_counted]:
+        lines.append(f"not in these totals: {', '.join(left_out)}")
     if plan.estimate:
         estimated_rows = [row for row in plan.rows if row.basis == "estimated"]
         lines.append(f"time of {_cells_text(estimated_rows, plan)}: {plan.estimate}")

@@ -30,7 +30,7 @@ LONGEST_WORD = 1000  # characters; learning takes time that grows with the squar
 
 
 def check_corpus(name: str, corpus: Corpus) -> list[str]:
-    """Return, in lines, which local texts are not UTF-8, and how to convert them.
+    """Return, in lines, which local texts are not UTF-8, and how to convert them, and which are empty.
 
     Raises UserError where a local file's first rows, or its schema, are not as config/corpora.yaml says.
     """
@@ -39,7 +39,7 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
     if corpus.form == "text":
         texts = [Path(file) for file in local_files(name, corpus)[:MOST_OPENED]]
         readable = [path for path in texts if path.stat().st_size <= SMALL_TEXT and path.suffix not in PACKED]
-        return [f"{path}: {damage}" for path in readable if (damage := damage_of_text(path))]
+        return [f"{path}: {damage}" for path in readable if (damage := damage_of_text(path) or _emptiness(path))]
     if corpus.form not in ("parquet", "csv", "jsonl"):
         return []
     may_hold_text = _parquet_may_hold_text if corpus.form == "parquet" else _rows_may_hold_text
@@ -54,6 +54,10 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
         fields = " and ".join(corpus.fields)
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
     return []
+
+
+def _emptiness(path: Path) -> str:
+    return "" if path.read_bytes().strip() else "nothing but blanks; it is left out"
 
 
 def _check_packed(name: str, corpus: Corpus) -> None:

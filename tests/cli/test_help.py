@@ -140,20 +140,5 @@ def test_explain_prints_the_page_of_each_finding():
     assert (several.returncode, several.stdout) == (2, "")
 
 
-@pytest.mark.parametrize(
-    ("words", "fault"),
-    [
-        ("frontier x.yaml y --limit -1GB", 'argument --limit: cannot be "-1GB"; allowed: a number with MB, GB or TB'),
-        ("plan x.yaml --price -.5", 'argument --price: cannot be "-.5"; allowed: a number above 0'),
-        ("publish x --author -x", 'not "-x", which is written --author=-x'),
-        ("publish x --author --notes", 'not "--notes"\n'),
-    ],
-)
-def test_a_value_that_begins_with_a_hyphen_is_refused_as_a_value(tmp_path, words, fault):
-    done = scaleproof(*words.split(), cwd=tmp_path)
-    assert done.returncode == 2
-    assert fault in done.stderr
-
-
 def test_the_version_has_a_short_option(tmp_path):
     assert scaleproof("-V", cwd=tmp_path).stdout == scaleproof("--version", cwd=tmp_path).stdout != ""

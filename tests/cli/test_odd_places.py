@@ -16,7 +16,10 @@ from scaleproof.measure.machine import allocation
 WORDS = [
     (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
     (["campaign show config/x.yaml"], "Several words in quotes are one; without them: scaleproof campaign show config"),
-    (["frontier", "x.yaml", "ddp", "--limit", "-4GB"], 'needed on a CPU); not "-4GB"'),
+    (["frontier", "x.yaml", "y", "--limit", "-4GB"], 'argument --limit: cannot be "-4GB"; allowed: a number with MB'),
+    (["publish", "x", "--author", "-x"], 'not "-x", which is written --author=-x'),
+    (["publish", "x", "--author", "--notes"], 'not "--notes"\n'),
+    (["train", "x.yaml"], 'Did you mean "snakemake --cores 2'),
     (
         ["ab", "--", "python a.py | tee a.log", "--", "ls"],
         "no shell reads the command: bash -c 'python a.py | tee a.log'",

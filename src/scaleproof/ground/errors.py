@@ -53,9 +53,9 @@ flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
 lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs totalsteps: steps
 warmupsteps: ramp_steps | geometry: on | margin: by | cells: hold_out
 batch batchsize bs: global_batch | microbatchsize microbatchsizepergpu batchsize perdevicebatchsize: micro_batch
-gradientaccumulation gradientaccumulationsteps gradaccum gradaccumsteps: accumulation | epsilon: eps
-gradclip gradclipnorm gradclipval gradientclipping clipgrad clipgradnorm gradnorm: max_grad_norm
-blocksize sequencelength contextlength: seq_len | contextlength: context
+gradientaccumulation gradientaccumulationsteps gradaccum gradaccumsteps accumulategradbatches: accumulation
+gradclip gradclipnorm gradclipval gradientclipval gradientclipping clipgrad clipgradnorm gradnorm: max_grad_norm
+blocksize sequencelength contextlength: seq_len | contextlength: context | epsilon: eps | dynamobackend dynamo: compile
 throughput tokenspersec: tokens_per_s | modelorpath: model | beta1 beta2: betas
 nlayer hiddenlayers: layers | nhead attentionheads: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path file: files place config | column textcolumn: field | url: urls

@@ -21,9 +21,10 @@ NOT_HERE = {
     "Ranks are started and find each other by themselves; leave it out.": r"(machine|node|local|global)_rank|rank"
     r"|(rdzv|master|dashboard|main_process|main_training)_\w+|same_network|hostfile|compute_environment|launcher",
     "Other settings of a strategy's library cannot be changed; leave it out.": r"find_unused_\w+|static_graph"
+    r"|(fsdp|deepspeed|ddp)_(config|plugin|kwargs)"
     r"|stage3_\w+|gradient_as_bucket_view|broadcast_buffers|\w*wrap_policy|sync_module_states|use_orig_params|limit_all_gathers"
     r"|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size",
-    "It follows from the device: NCCL on GPUs, Gloo on CPUs; leave it out.": r"\w*backend|nccl|gloo",
+    "It follows from the device: NCCL on GPUs, Gloo on CPUs; leave it out.": r"(?!dynamo)\w*backend|nccl|gloo",
     "Samples come from files of tokens, without a data loader; leave it out.": r"data_?loader|shuffle"
     r"|(dataloader_)?(num_workers|pin_memory|prefetch_factor|persistent_workers|drop_last)",
     "The models have none; leave it out.": r"(convert_)?sync_?(batch_?norm|bn)|\w*dropout\w*",
@@ -273,7 +274,8 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
         return f" Several stand apart: {', '.join(words)}{one_name}."
 
     examples = [str(example) for option in text_options for example in option.get("examples", [])]
-    if hint := did_you_mean(value, [*choices, *examples]):
+    like_value = [example for example in examples if re.findall("[0-9]", example) == re.findall("[0-9]", text)]
+    if hint := did_you_mean(value, [*choices, *like_value]):  # a number of an example is nobody's meaning
         return hint
     words = re.split(r"[\W_]+", text)
     named = {*words} & {*choices} or {same_name(word, choices) for word in words} - {None}

@@ -19,7 +19,7 @@ WORDS = [
     (["frontier", "x.yaml", "y", "--limit", "-4GB"], 'argument --limit: cannot be "-4GB"; allowed: a number with MB'),
     (["publish", "x", "--author", "-x"], 'not "-x", which is written --author=-x'),
     (["publish", "x", "--author", "--notes"], 'not "--notes"\n'),
-    (["train", "x.yaml"], 'Did you mean "snakemake --cores 2'),
+    (["launch", "x.yaml"], 'Did you mean "snakemake --cores 2'),
     (
         ["ab", "--", "python a.py | tee a.log", "--", "ls"],
         "no shell reads the command: bash -c 'python a.py | tee a.log'",

@@ -23,7 +23,7 @@ MEANT = [
     ("workload: {model: {config: x, layers: 4}}", "unknown key workload.model.layers. It does not go with config. A"),
     ("workload: {model: {feed_forward: 8, heads: 2}}", "workload.model.d_model is missing"),
     ("workload: {model: {layers: 4, hidden_size: 8}}", 'hidden_size. Did you mean "width"? Allowed here: layers'),
-    ("+work.steps: 20", "unknown key +work.steps. It belongs under work, as steps."),
+    ("+work.steps: 20", "unknown key +work.steps. It belongs under work. Allowed"),
     ("foo.steps: 20", "It belongs under work or trace."),
     ("execution: {dynamo_backend: x}", 'Did you mean "compile"?'),
     ("execution: {dist_backend: nccl}", "It follows from the device"),

@@ -229,7 +229,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
         return hint
     section, _, own_name = name.lstrip("+~").rpartition(".")  # of "work.steps", as Hydra has it
     if len(place) == 1 and own_name in properties_at(schema, tuple(section.split("."))):
-        return f" It belongs under {section}, as {own_name}."
+        return f" It belongs under {section}."
     if len(place) > 1 and value_at(data, place) in choices_at(node_at(schema, place[:-1]), schema):  # model: {name: x}
         return f" Write {place[-2]}: {value_at(data, place)}."
     of_cell = place[0] in OF_SINGLE_CELLS  # the key describes one cell, which has no keys of other sections

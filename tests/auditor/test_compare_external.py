@@ -62,6 +62,18 @@ def test_a_copy_of_a_log_of_rates_is_known_by_its_steps(tmp_path):
     assert compare_external(tmp_path / "a.log", tmp_path / "b.log", []).why is None
 
 
+@pytest.mark.parametrize(("other", "unit"), [("/GPU", "tokens/s of a device"), ("", None)])
+def test_rates_of_one_device_are_compared_where_nobody_says_how_many_there_were(tmp_path, other, unit):
+    for name, rate, scope in (("a.log", 100, "/GPU"), ("b.log", 125, other)):
+        lines = (f"step: {n} tokens/s{scope}: {rate + n % 5 / 100}\n" for n in range(9))
+        (tmp_path / name).write_text("".join(lines))
+    if unit:
+        assert compare_external(tmp_path / "a.log", tmp_path / "b.log", []).unit == unit
+    else:
+        with pytest.raises(UserError, match="different units"):
+            compare_external(tmp_path / "a.log", tmp_path / "b.log", [])
+
+
 def test_two_lines_of_a_log_say_nothing_of_its_speed(tmp_path):
     for name, steps in (("long.log", 9), ("other.log", 8), ("short.log", 2)):
         (tmp_path / name).write_text("".join(f"iter {n}: loss 2, time {len(name) + n}ms\n" for n in range(steps)))

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from scaleproof.auditor.audit import audit_gathered
-from scaleproof.auditor.checks.baselines import samples_rate, steps_rate, total_rate
+from scaleproof.auditor.checks.baselines import high_median, samples_rate, steps_rate, total_rate
 from scaleproof.auditor.checks.comparability import same_measurement
 from scaleproof.auditor.overview import rate_of_run
 from scaleproof.auditor.read.discover import gather
@@ -38,6 +38,7 @@ OPTIONAL_FIELDS = ("zero_stage", "offload")
 FIXED_BY_UNIT = {
     "tokens/s": (),
     "FLOP/s": (),
+    "tokens/s of a device": ("world_size",),
     "samples/s": ("world_size",),  # whose samples is often unsaid: of one device or of all
     "epochs/s": ("dataset",),
     "steps/s": ("world_size", "global_batch", "seq_len"),
@@ -156,6 +157,9 @@ def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
     rates = {}
     if total := total_rate(run):
         rates[total.unit] = total.value
+    of_device = run.logged_steps.nonzero("tokens_per_s")
+    if run.rate_scope == "rank" and of_device.size:  # the only rate where nobody says how many devices there were
+        rates["tokens/s of a device"] = high_median(of_device)
     if samples := samples_rate(run):
         rates["samples/s"] = samples
     if steps := steps_rate(run):

@@ -174,6 +174,67 @@ def test_rates_of_composer_without_their_steps(tmp_path):
     assert not gather([tmp_path]).runs
 
 
+OLMO = """\
+2024-05-01 10:00:01.123\thost:0\tolmo.train:966\tINFO\t[step={k}/739328,epoch=0]
+    train/CrossEntropyLoss={loss}
+    throughput/total_tokens=4,194,304
+    throughput/device/tokens_per_second=9,23{k}
+"""
+
+
+def test_olmo(tmp_path):
+    (tmp_path / "a.log").write_text("".join(OLMO.format(k=k, loss=11 - k / 10) for k in range(1, 5)))
+    (run,) = gather([tmp_path]).runs
+    assert run.rate_scope == "rank"
+    assert [(s.step, s.loss, s.tokens_per_s) for s in run.logged_steps[:2]] == [(1, 10.9, 9231), (2, 10.8, 9232)]
+
+
+BATCHES = {
+    "ImageNet": "Epoch: [{e}][{b:>4}/5005]\tTime  0.31{k} ( 0.320)\tData  0.010 ( 0.012)\tLoss {loss} (6.9e+00)",
+    "OpenCLIP": "Train Epoch: {e} [{b:>9}/10968539 (1%)] Data (t): 0.300 Batch (t): 0.31{k}, 1969/s Loss: {loss}",
+    "timm": "Train: {e} [{b:>4}/1251 (  4%)]  Loss: {loss} (6.95)  Time: 0.31{k}s, 3200.10/s  (0.321s, 3190.2/s)",
+    "mmengine": "Epoch(train) [{e}][{b:>3}/977]  lr: 1e-03  eta: 0:10  time: 0.31{k}  data_time: 0.01  loss: {loss}",
+}
+
+
+@pytest.mark.parametrize("program", BATCHES)
+def test_batches_of_epochs(tmp_path, program):
+    batches = [(e, b) for e in (1, 2) for b in (50, 100)]
+    lines = [BATCHES[program].format(e=e, b=b, k=k, loss=6.5 if k else "nan") for k, (e, b) in enumerate(batches)]
+    (tmp_path / "a.log").write_text("\n".join([*lines, lines[-1]]))  # of another rank
+    (run,) = gather([tmp_path]).runs
+    assert [(s.epoch, s.step, s.seconds) for s in run.logged_steps] == [
+        (e, b, pytest.approx(0.31 + k / 1000)) for k, (e, b) in enumerate(batches)
+    ]
+    assert run.nan_steps == [50]
+
+
+def test_batches_of_a_validation_are_no_steps(tmp_path):
+    lines = (f"Test: [{k}0/98]\tTime  0.31{k} ( 0.320)\tLoss 6.9e+00 (6.9e+00)\n" for k in range(5))
+    (tmp_path / "a.log").write_text("".join(lines))
+    assert not gather([tmp_path]).runs
+
+
+STEPS = {
+    "NeMo": ("iteration {k}/249 | global_step: {k} | reduced_train_loss: 1.3 | train_step_timing in s: 0.25", "loss"),
+    "NeMo's bar": ("Epoch 0: : 1%|#| {k}/100 [00:03<05:00, global_step={k}.00, train_step_timing in s=0.25]", ""),
+    "Detectron2": ("iter: {k}  total_loss: 2.1  time: 0.25  last_time: 0.24  data_time: 0.01  lr: 0.001", "loss"),
+    "verl": ("step:{k} - actor/loss:0.1 - timing_s/step:99 - perf/time_per_step:0.25 - val/loss:7", "loss"),
+    "ezpz": ("iteration=  {k}/ 317892 | elapsed_time_per_iteration_ms=250.0 | lm loss=11.0", "loss"),
+    "a clock": ("step {k} loss 2.1 time: 0.25", "clock"),
+}
+
+
+@pytest.mark.parametrize("program", STEPS)
+def test_the_step_time_of_a_guessed_line(tmp_path, program):
+    line, kind = STEPS[program]
+    (tmp_path / "a.log").write_text("".join(line.format(k=k) + "\n" for k in range(1, 6)))
+    steps = gather([tmp_path]).runs[0].logged_steps
+    assert [s.seconds for s in steps] == [None if kind == "clock" else 0.25] * 5
+    assert bool(steps.values("loss").size) == bool(kind)
+    assert steps.step_numbers.tolist() == [1, 2, 3, 4, 5]
+
+
 def test_figures_of_an_interval(tmp_path):
     line = "loss: 3.2{k}, learning_rate: 3e-05, global_step: {k}0, interval_runtime: 2.25, {rates}, epoch: 0.02\n"
     rates = "interval_samples_per_second: 3.5, interval_tokens_per_second_per_device: 655.5"

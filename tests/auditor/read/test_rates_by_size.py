@@ -61,6 +61,12 @@ def test_how_many_devices_is_no_name(series, names, read):
     assert sorted(series("| hardware | tokens/s/GPU |\n|---|---|\n" + lines, "results.md")) == read
 
 
+@pytest.mark.parametrize(("unit", "of_device"), [("tokens/s/卡", 3120), ("tokens/s", 390)])
+def test_whose_rate_it_is_may_be_said_in_chinese(series, unit, of_device):
+    table = f"| 卡数 | 吞吐 ({unit}) |\n|---|---|\n| 8 | 3120 |\n| 64 | 3010 |\n"
+    assert series(table, "results.md")[""][8] == [of_device]
+
+
 def test_a_batch_tells_apart_only_where_a_size_stands_twice(series):
     weak = "gpus,global_batch_size,samples_per_sec\n1,32,50\n2,64,96\n"
     assert series(weak) == {"": {1: [50], 2: [48]}}

@@ -290,6 +290,8 @@ def test_a_spread_and_a_decimal_comma():
         ("per_device_train_batch_size", "micro_batch", 1, None, True),
         ("% of linear", "efficiency", 0.01, None, None),
         ("TFLOP/s/GPU", "flops_per_s", 1e12, None, True),
+        ("Achieved teraFLOP/s per GPU", "flops_per_s", 1e12, None, True),
+        ("Percentage of theoretical peak FLOP/s", None, 1.0, None, None),
         ("Speedup vs 1 GPU", "speedup", 1, None, None),
         ("Number of zorps", None, 1, None, None),
     ],

@@ -30,7 +30,7 @@ steps: steps|iterations|iters|num steps|number of steps|total steps|num iteratio
     number of iterations|num iters|total iterations|steps run|timed steps
 epochs: epochs|num epochs|number of epochs|n epochs|total epochs|epochs trained
 epoch: epoch|epoch idx|epoch number|epoch num
-step: step|iteration|iter|global step|global steps
+step: step|iteration|iter|global step|global steps|num updates
 samples: samples|dataset size|train size|num samples|number of samples|examples|training set size|samples total|
     total samples|n samples
 tokens: tokens|total tokens|total token|tokens processed|tokens trained|tokens seen|num tokens|
@@ -46,7 +46,7 @@ step_time_s: step time|time per step|time step|iteration time|iter time|time per
     batch time|time per batch|time batch|step latency|time per iter|step duration|step times|per step time|
     seconds per step|latency per step|iteration latency|seconds per iteration|per iteration time|per step|
     time of iteration|ms per step|elapsed time per iteration|secs per step|seconds iter|step wall|
-    time per optimizer step
+    time per optimizer step|train step timing|step timing
 epoch_time_s: epoch time|time per epoch|time epoch|epoch duration|seconds per epoch|per epoch time|epoch latency|
     per epoch|latency per epoch|runtime per epoch|wall clock per epoch|sec per epoch|epoch seconds|duration per epoch|
     epoch runtime|epoch times
@@ -105,7 +105,7 @@ energy_j: energy|energy consumption|energy used|total energy
 cost: cost|total cost|cloud cost|price|cost usd|total price
 price_per_s: hourly price|hourly rate|hourly cost|price per hour|cost per hour
 gradient_norm: grad norm|gradient norm|gradnorm|grad l2 norm|global grad norm|total grad norm|gnorm
-loss: loss|loss step|loss epoch|lm loss|ending loss|end loss
+loss: loss|loss step|loss epoch|lm loss|ending loss|end loss|reduced train loss
 val_loss: val loss|validation loss|eval loss|test loss|valid loss|dev loss
 perplexity: perplexity|ppl|val ppl|validation perplexity|test perplexity|val perplexity|eval perplexity|valid ppl|
     test ppl

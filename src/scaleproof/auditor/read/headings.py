@@ -50,7 +50,7 @@ def without_statistic(text: str) -> tuple[Statistic | None, str]:
 NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
 RATE_INSIDE = re.compile(
     rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
-    rf"s)(?:/{DEVICE})?(?![a-z/])|\bTFLOPS?(?:/s(?:ec)?)?(?:/{DEVICE})?\b"
+    rf"s)(?:/{DEVICE})?(?![a-z/])|\b(?:T|P|tera|peta)FLOPS?(?:/s(?:ec)?)?(?:(?:/| per ){DEVICE})?\b"
 )
 # A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
 STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"

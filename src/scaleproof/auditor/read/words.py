@@ -253,7 +253,7 @@ def integer_of(text: str) -> int:
 
 # English -> words that mean it. Chinese, Japanese and Korean have no spaces between words: a longer one counts first.
 WRITTEN_TOGETHER = {
-    "scaling efficiency": "扩展效率|并行效率|加速效率|扩展性|スケーリング効率|並列化効率|확장 효율",
+    "scaling efficiency": "扩展效率|并行效率|加速效率|扩展性|线性度|线性加速比|スケーリング効率|並列化効率|확장 효율",
     "speedup": "加速比|加速倍数|加速倍率|スピードアップ|高速化率|가속비|속도 향상",
     "peak memory": "峰值显存占用|峰值显存|显存峰值|最大显存|峰值内存|ピークメモリ|최대 메모리",
     "memory": "显存占用|显存使用|显存|内存占用|内存|メモリ使用量|メモリ|메모리",
@@ -310,6 +310,7 @@ WRITTEN_TOGETHER = {
     "hours": "小时|小時|時間数",
     "single gpu": "单机单卡|单卡|シングルGPU|단일 GPU",
     "2 gpus": "双卡",
+    "gpu": "卡",  # of "tokens/s/卡"
 }
 NUMBER_OF_CARDS = re.compile(r"(\d{1,5}) ?(?:张显卡|块显卡|张卡|块卡|张GPU|块GPU|卡)")
 NODES_AND_CARDS = re.compile(r"(\d{1,4}|单|两) ?(?:机|节点) ?(\d{1,3}) ?卡")
@@ -364,7 +365,7 @@ def _east_asian_in_english(text: str) -> str:
     text = NUMBER_OF_CARDS.sub(r" \1 gpus ", text)
     text = _EAST_ASIAN_TERM.sub(lambda m: f" {_ENGLISH_OF_EAST_ASIAN[m[0].lower()]} ", text)
     # The spaces that this has set around words do not belong behind "/" and in brackets.
-    text = re.sub(r"/ +(s|ms|min|hours)\b", r"/\1", text)
+    text = re.sub(r"/ +(s|ms|min|hours|gpu)\b", r"/\1", text)
     return re.sub(r"([(\[]) +| +([)\]])", r"\1\2", " ".join(text.split()))
 
 

@@ -40,6 +40,7 @@ Reader = Literal[
     "NanoGPT",
     "Paddle",
     "Composer",
+    "Batches",
     "MLPerf",
     "DLLogger",
     "HuggingFaceConsole",

@@ -7,7 +7,7 @@ from scaleproof.auditor.read.logs import step_lines
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
 from scaleproof.auditor.read.logs.key_values import LEAST_LINES, KeyValues
-from scaleproof.auditor.read.logs.rank_blocks import Composer, RankBlocks
+from scaleproof.auditor.read.logs.rank_blocks import Batches, Composer, RankBlocks
 from scaleproof.auditor.read.logs.step_lines import GptNeoX, Megatron
 from scaleproof.auditor.read.reported import ReportedRun
 
@@ -26,7 +26,7 @@ __all__ = [
 READERS: tuple[type[LogReader], ...] = (
     *(RankBlocks, GptNeoX, Megatron, step_lines.TorchTitan, step_lines.LlmC, step_lines.NanoChat),
     *(step_lines.ModdedNanoGPT, step_lines.MaxText, step_lines.NanoGPT, step_lines.Paddle),
-    *(Composer, MLPerf, DLLogger, HuggingFaceConsole, step_lines.TfCnnBenchmarks, step_lines.Keras),
+    *(Composer, Batches, MLPerf, DLLogger, HuggingFaceConsole, step_lines.TfCnnBenchmarks, step_lines.Keras),
 )
 
 

@@ -34,6 +34,8 @@ BARE = re.compile(
     r"(?<![\w.,/+-])(?P<number>\d+(?:,\d+)*(?:\.\d+)?)\s?"
     r"(?P<unit>(?:[kKM] )?[a-zA-Zµ]+(?:/| per )[a-zA-Z]+(?:/[a-zA-Z]+)?)(?![\w/]|\s{0,2}[:=])"
 )
+# "perf/time_per_step", not "eval/loss".
+PART_OF_KEY = re.compile(r"(?!(?:e?val\w*|test)/)[A-Za-z_]+(?:/\w+)*/(\w+)")
 NEXT_NUMBER = re.compile(r"\s{1,4}(?:[-+]?\d|nan|NaN|inf)")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
 LEAST_LINES = 3  # lines with the same keys
@@ -144,6 +146,9 @@ def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
     column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
     if column.kind is None:
         column = column_of(last_word)
+    if column.kind is None and (part := PART_OF_KEY.fullmatch(last_word)):
+        column = column_of(part[1])
+        column = column_of("") if column.kind in PLACES else column
     kind = "step" if last_word.lower() == "it" else column.kind
     scale, per_device = column.scale, column.per_device
     unit = unit_of(m["unit"]) if m["unit"] else None
@@ -229,7 +234,9 @@ class KeyValues(LogReader):
         step = values.get("step", values.get("steps"))
         epoch = values.get("epoch", values.get("epochs"))
         if step is not None:
-            seconds = values.get("step_time_s") or values.get(TOOK)
+            # A "time" may run since the start; beside the time of the data it is that of the step.
+            of_line = values.get(TOOK) or (values.get("time_s") if "data_time_s" in form.kinds else None)
+            seconds = values.get("step_time_s") or of_line
             logged = step_of(int(step), seconds, values, number, None if epoch is None else int(epoch))
             if logged.loss is None and "loss" in texts:
                 self._texts_of_losses[len(self._steps)] = texts["loss"]

@@ -1,4 +1,4 @@
-"""Blocks that every rank prints, mixed with a progress bar: figures of several ranks may share a line."""
+"""Steps in blocks of lines, of every rank or of one, and the batches of epochs: readers that count steps themselves."""
 
 import re
 from math import prod
@@ -31,7 +31,7 @@ ZERO_STAGE = re.compile(r"(?:zero_(?:optimization_)?stage|[\"']stage[\"']|zero_c
 class RankBlocks(LogReader):
     """`Step N: loss x`, `elapsed_time_per_iteration: x s`, rate, memory, GPUtil's table, tqdm's bar, of all ranks."""
 
-    mark = r"elapsed_time_per_iteration"
+    mark = r"elapsed_time_per_iteration:? [\d.]"
     looked_at = (
         r"Step \d|elapsed_time|Throughput|Torch reports|it/s\]|s/it\]|^\||zero|stage|offload_optimizer|OVERFLOW|"
         r"micro.batch|global.batch|seq.length|num.gpus|world.size|framework|profile|Profiler|Validation loss|nproc"
@@ -176,21 +176,23 @@ class RankBlocks(LogReader):
 
 
 class Composer(LogReader):
-    """mosaicml/composer: a line for each figure below `[batch=1/100]:`; without such lines a key that comes again.
+    """mosaicml/composer and allenai/OLMo: a line for each figure below `[batch=1/100]:`, `[step=1/100,epoch=0]`.
 
-    ` Train throughput/tokens_per_sec: 98306.0`: of all devices, over the last steps.
+    ` Train throughput/tokens_per_sec: 98306.0`, `    throughput/device/tokens_per_second=9,231`: over the last steps.
+    Without lines of steps, a key that comes again begins the next.
     """
 
-    mark = r"\[batch=\d+/\d+\]:|(?m:^\s*(?:Train )?throughput/(?:device/)?\w+_per_sec: )"
-    looked_at = r"\[batch=|: |composer"
+    mark = r"\[batch=\d+/\d+\]:|\[step=\d+/\d+,epoch=|(?m:^\s*(?:Train )?throughput/(?:device/)?\w+_per_sec: )"
+    looked_at = r"\[(?:batch|step)=|: |/.*=|composer"
     format = "Composer log"
-    rate_scope = "global"
     others = (
         Line("trainer/device_train_microbatch_size: {micro_batch}"),
         Line("memory/peak_reserved_mem: {memory_gb}"),
     )
 
-    _figure = re.compile(rf"(?<!\S)((?:throughput|loss/train|time|trainer)/[\w/]+): {N}")
+    _figure = re.compile(rf"(?<!\S)((?:throughput|loss/train|train|time|trainer)/[\w/]+)(?:: |=){N}")
+    _loss = ("loss/train/total", "train/CrossEntropyLoss")
+    _rates = (("throughput/tokens_per_sec", "global"), ("throughput/device/tokens_per_second", "rank"))
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -201,7 +203,7 @@ class Composer(LogReader):
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: the heading of a block, figures of it, a setting, or a command."""
-        if m := re.search(rf"\[batch={STEP}/\d+\]:", line):
+        if m := re.search(rf"\[(?:batch|step)={STEP}/\d+[\],]", line):
             self._add_block(number)
             self._step = int(m[1])
         for key, text in [] if "Eval " in line else self._figure.findall(line):
@@ -218,18 +220,62 @@ class Composer(LogReader):
         """Add the step of the block that ends above line `number`, if it has figures."""
         texts = self._texts
         step = self._step if self._step is not None else len(self.run.logged_steps)
-        line = self._line
+        logged = LoggedStep(step, line=self._line)
         self._texts = {}
         self._line = number
         if not texts:
             return
-        loss = texts.get("loss/train/total")
-        logged = LoggedStep(step, None, figure(loss), figure(texts.get("throughput/tokens_per_sec")) or None, line=line)
+        loss = next((texts[key] for key in self._loss if key in texts), None)
+        logged.loss = figure(loss)
         logged.samples_per_s = figure(texts.get("throughput/samples_per_sec")) or None
         logged.mfu = figure(texts.get("throughput/device/mfu")) or None
+        rates = [(figure(texts[key]) or None, scope) for key, scope in self._rates if key in texts]
+        logged.tokens_per_s, scope = rates[0] if rates else (None, self.run.rate_scope)
         self.step(logged, loss)
+        self.run.rate_scope = scope
 
     def finish(self) -> list[ReportedRun]:
         """Return the runs of the file, with its last block."""
         self._add_block(0)
         return super().finish()
+
+
+class Batches(LogReader):
+    """Loops over the batches of an epoch, as those of timm, OpenCLIP, mmengine and PyTorch's ImageNet example.
+
+    `Epoch: [0][  10/5005] Time  0.312 ( 0.320) Data 0.010 ( 0.012) Loss 6.9e+00`: of a batch, the last or the mean of
+    some. Of ranks that print to one file the first line of a batch counts.
+    """
+
+    mark = (
+        r"(?:Epoch(?:\((?:train)\))?:? +\[\d+\]|Train(?: Epoch)?: +\d+) ?\[ *\d+/\d+[^\]]*\]"
+        r".*?(?:\b[Tt]ime:?|Batch \(t\):) +[\d.]+s?[ ,(]"
+    )
+    looked_at = r"Epoch|Train|nproc|torchrun|srun|mpirun"
+    format = "log of batches"
+
+    _batch = re.compile(
+        rf"(?:Epoch(?:\(train\))?:? +\[(\d+)\]|Train(?: Epoch)?: +(\d+)) ?\[ *{STEP}/\d+[^\]]*\]"
+        rf".*?(?:(?<!data_)\b[Tt]ime:?|Batch \(t\):) +{N}s?[ ,(]"
+    )
+
+    def feed(self, number: int, line: str) -> None:
+        """Read one line: of a batch, or perhaps a command."""
+        m = self._batch.search(line)
+        if m is None:
+            self.launch(line)
+            return
+        loss = re.search(rf"\b[Ll]oss:? +{N}", line)
+        seconds = figure(m[4])
+        logged = LoggedStep(int(m[3]), seconds if seconds and seconds > 0 else None, line=number)
+        logged.epoch = int(m[1] or m[2])
+        logged.loss = figure(loss[1]) if loss else None
+        steps = self.run.logged_steps
+        last = steps[-1] if len(steps) else None
+        if last is not None and (last.epoch, last.step) == (logged.epoch, logged.step):
+            return
+        if last is not None and last.epoch is not None and logged.epoch < last.epoch:
+            self._restart()
+        if loss and logged.loss is None:
+            self.run.nan_steps.append(logged.step)
+        self.run.logged_steps.append(logged)

@@ -62,6 +62,22 @@ def test_a_copy_of_a_log_of_rates_is_known_by_its_steps(tmp_path):
     assert compare_external(tmp_path / "a.log", tmp_path / "b.log", []).why is None
 
 
+@pytest.mark.parametrize(
+    ("days", "sessions", "is_stated"),
+    [
+        (("[2024-05-01 10", "2024/05/03T10"), ["2024-05-01", "2024-05-03"], True),
+        (("2024-05-01 10", "2024-05-01 11"), [], True),
+        (("2024-05-01 10", "10"), [], False),
+    ],
+)
+def test_the_day_of_a_log_is_that_of_its_first_time_stamp(tmp_path, days, sessions, is_stated):
+    for side, day in zip("ab", days, strict=True):
+        lines = (f"{day}:00:0{n} step: {n} tokens/s: {ord(side) + n}\n" for n in range(9))
+        (tmp_path / f"{side}.log").write_text("data of 2023-01-01\n" + "".join(lines))
+    found = compare_external(tmp_path / "a.log", tmp_path / "b.log", [])
+    assert (found.sessions, "day" not in found.unstated) == (sessions, is_stated)
+
+
 @pytest.mark.parametrize(("other", "unit"), [("/GPU", "tokens/s of a device"), ("", None)])
 def test_rates_of_one_device_are_compared_where_nobody_says_how_many_there_were(tmp_path, other, unit):
     for name, rate, scope in (("a.log", 100, "/GPU"), ("b.log", 125, other)):

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 from scaleproof.auditor.audit import audit_gathered
@@ -74,8 +74,11 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     rate_a, rate_b = (mean_rate(rates) for rates in (rates_a, rates_b))
     b_over_a = claimed_ratio(rate_b, rate_a)
     losses_text = compare_losses(str(a), str(b), *(list(map(_losses_by_step, runs)) for runs in (runs_a, runs_b)))[1]
-    # The day is not read of logs: each side may be a session of its own.
-    unstated = [*(name for name in unstated if name not in OPTIONAL_FIELDS), "day", *["losses"] * (not losses_text)]
+    days = [[str(run.details.get("day") or "") for run in runs] for runs in (runs_a, runs_b)]
+    # Unless each log says its day, each side may be a session of its own.
+    other = [*["day"] * ("" in chain(*days)), *["losses"] * (not losses_text)]
+    unstated = [*(name for name in unstated if name not in OPTIONAL_FIELDS), *other]
+    are_two_sessions = "" not in chain(*days) and set(days[0]).isdisjoint(days[1])
     return Compared(
         a=str(a),
         b=str(b),
@@ -90,6 +93,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         unstated=unstated,
         losses=losses_text,
         freedom=b_over_a.freedom,
+        sessions=[" to ".join(dict.fromkeys([min(side), max(side)])) for side in days] if are_two_sessions else [],
     )
 
 

@@ -41,6 +41,7 @@ BREAKS: tuple[type[Exception], ...] = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError),
     *(RecursionError, StopIteration, AssertionError),
 )
+DAY = re.compile(r"(?m)^\W{0,3}(20\d\d)[-/](\d\d)[-/](\d\d)[ T,]")  # of the first line with a time stamp
 MARK_OF_COMPLETION = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", b"%),Total Time (ns),")
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
@@ -345,7 +346,9 @@ def _read_log(reading: Reading, file: TextFile, kind: type[LogReader]) -> bool:
         figures_by_run = [figures for run in runs for figures in (run.logged_steps, run.timed_spans, run.steps_per_s)]
         if max(map(len, figures_by_run), default=0) < logs.LEAST_LINES:
             return False
+    day = DAY.search(file.opening)
     for run in runs:
+        run.details["day"] = "-".join(day.groups()) if day else None
         note_broken_lines(file.name, run.details.get("broken_lines", []), reading.evidence.unread)
         add_run(reading, run, file.path)
     return True

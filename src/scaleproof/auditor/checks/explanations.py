@@ -133,24 +133,26 @@ class Explanation:
         return len(self.formula.sources) == 1 and self.formula.expected == formulas.ONLY_MEANING
 
     @property
-    def rank(self) -> tuple[bool, float, int, int]:
-        """A key to compare explanations by: the larger, the better it explains the column."""
-        return self.is_meant, self.weight, int(self.comparable.sum()), -int(self.contradicts.sum())
+    def rank(self) -> tuple[float, int, int]:
+        """A key to compare meant explanations by: the larger, the better it explains the column."""
+        return self.weight, int(self.comparable.sum()), -int(self.contradicts.sum())
 
     @cached_property
     def is_meant(self) -> bool:
         """Whether the column is meant to be computed so: rows that agree prove it only of what the heading names."""
+        if not self.formula.expected:
+            return False
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == formulas.ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if 2 * right < self.comparable.sum() and not self.has_one_exception:
             return False  # most rows are near it at best
-        if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
+        if len(self.formula.sources) == 2:  # the heading names one of the two
             if self.is_called_speedup:
                 return (right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED) or self.has_one_exception
             return (right >= ROWS_PER_ODD_ROW * wrong and self.evidence >= FEWEST_EVIDENCE) or self.has_one_exception
-        is_named = (self.is_called_speedup or self.is_called_change) and self.formula.expected
-        return bool(is_named) and right >= ROWS_PER_ODD_ROW * wrong and self.weight >= FEWEST_EVIDENCE
+        is_named = self.is_called_speedup or self.is_called_change
+        return is_named and right >= ROWS_PER_ODD_ROW * wrong and self.weight >= FEWEST_EVIDENCE
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
@@ -228,8 +230,8 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     is_times = all(TIMES_CELL.search(text) or formulas.is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (formulas.SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = list(_explanations_of(figures, target, is_speedup))
-    meant = max(explanations, key=attrgetter("rank"), default=None)
-    if meant is None or not meant.is_meant:
+    meant = max((one for one in explanations if one.is_meant), key=attrgetter("rank"), default=None)
+    if meant is None:
         return
 
     formula, agreeing = meant.formula, int(meant.agrees.sum())

@@ -41,6 +41,13 @@ def test_a_larger_batch_of_a_device_is_said_of_a_superlinear_speedup(tmp_path, h
     assert found is None or (f"is {batches[1]}, there {batches[0]}" in found.evidence) == (severity == "note")
 
 
+@pytest.mark.parametrize(("batch", "severity"), [("8", "note"), ("2", "suspect")])
+def test_a_larger_batch_is_said_of_a_printed_superlinear_speedup(tmp_path, batch, severity):
+    lines = ("1 | 2 | 600 | 1.0x", f"4 | {batch} | 2,900 | 4.8x", "8 | 2 | 4,700 | 7.8x")
+    found = audited(tmp_path, rows("GPUs | batch per GPU | tokens/s | Speedup", *lines))["super-linear"]
+    assert (found.severity, len(found.runs)) == (severity, 1)
+
+
 @pytest.mark.parametrize(
     ("base", "rate", "right"), [("1.0e3", "3.7e+3", 3.7), ("1.2k", "2.3K", 1.9), ("1000", "3712", 3.712)]
 )

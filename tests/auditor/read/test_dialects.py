@@ -221,6 +221,7 @@ STEPS = {
     "Detectron2": ("iter: {k}  total_loss: 2.1  time: 0.25  last_time: 0.24  data_time: 0.01  lr: 0.001", "loss"),
     "verl": ("step:{k} - actor/loss:0.1 - timing_s/step:99 - perf/time_per_step:0.25 - val/loss:7", "loss"),
     "ezpz": ("iteration=  {k}/ 317892 | elapsed_time_per_iteration_ms=250.0 | lm loss=11.0", "loss"),
+    "InternEvo": ("step={k} loss=9.1 tgs (tokens/gpu/second)=4021.5 lr=1e-05 step_time=0.25", "loss"),
     "a clock": ("step {k} loss 2.1 time: 0.25", "clock"),
 }
 

@@ -180,7 +180,7 @@ class _Speedup:
 def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
     """Yield the speed-up of each larger row: as printed, unless the table contradicts it, else by rates and times."""
     for series in context.series:
-        is_over_bases, batches = is_over_fewest(series, "speedup"), ""
+        is_over_bases = is_over_fewest(series, "speedup")
         if not is_over_bases and any(base.usable("speedup") for base in series.bases):
             continue  # the printed speed-ups are over another baseline
         base_is_wrong = any(wrong_baseline(series, kind) for kind in ("speedup", "efficiency"))
@@ -188,14 +188,14 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
             stated = row.usable("speedup") if is_over_bases else None
             ratios = [] if base_is_wrong else series.ratios(row)  # [] also where the row has no rate and no time
             is_supported = stated is not None and any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios)
+            batches = _larger_batches(row, series, devices)
 
             if stated is not None and (is_supported or not ratios):
                 speedup = stated.interval
                 is_slower = speedup.high < SLOWER_RATIO
                 text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
-            elif ratios and (_did_comparable_work(row, series, devices) or _larger_batches(row, series, devices)):
+            elif ratios and (batches or _did_comparable_work(row, series, devices)):
                 speedup = rows.hull_of(ratios)
-                batches = _larger_batches(row, series, devices)
                 is_slower = not batches and _takes_longer(row, series)
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].in_known_digits) for ratio in ratios))
             else:

@@ -75,7 +75,7 @@ samples_per_s: samples per second|samples sec|samples s|samples per sec|images p
 steps_per_s: steps per second|steps sec|steps s|iterations per second|it s|iter s|iters s|iterations sec|steps per sec|
     its s|iter sec|iters per sec|it sec|iterations s|batches per second|batches s|batches sec|iters sec|batch s
 rate: throughput|speed|processing speed|end to end throughput|training rate|system throughput|aggregate throughput|
-    performance|output throughput|output token throughput|generation throughput
+    performance|ips|output throughput|output token throughput|generation throughput
 speedup: speedup|speed up|speedup factor|scaling factor|relative speed|acceleration|speedups|relative throughput|
     relative performance|strong scaling speedup|throughput speedup|throughput ratio|speed ratio|scaling speedup|
     time speedup|x speedup|throughput scaling|speedup ratio|overall speedup|speedup x

@@ -27,7 +27,8 @@ PAIR = re.compile(
     r"(?: ?[(\[][A-Za-z/%]+[)\]])?)"
     r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*"
     r"(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\.?\d|,\d)|nan|NaN|inf)"
-    r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
+    r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|(?: ?[(\[][A-Za-z/%]+[)\]])?[\"']?\s{0,2}[:=]))?"
+    r"(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )
 # A figure without a key, whose unit says what it is: "412 ms/step", "19,883 tok/s", "442.2 steps per sec".
 BARE = re.compile(

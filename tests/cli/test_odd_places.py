@@ -189,6 +189,8 @@ def test_an_index_names_what_it_could_not_read(tmp_path):
     assert "1 campaign; not in it: mine/scaling_report.json (missing), " in done.stdout
     (tmp_path / "results/mine/scaling_report.json").write_text("{")
     assert "mine/scaling_report.json (damaged), " in scaleproof("index", cwd=tmp_path).stdout
+    (tmp_path / "results/begun/runs").mkdir(parents=True)
+    assert ", begun/report.html (missing); scaleproof" in scaleproof("index", cwd=tmp_path).stdout
     (tmp_path / "config/campaigns").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     done = scaleproof("index", cwd=tmp_path / "docs")

@@ -281,6 +281,8 @@ def index(args: argparse.Namespace) -> None:
         raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)
     unread = [f"{entry.campaign}/{name}" for entry in entries for name in entry.unread]
+    halves = [runs.parent for runs in sorted(args.results.glob("*/runs")) if not (runs.parent / "report.html").exists()]
+    unread += [f"{folder.name}/report.html" for folder in halves]
     unread += [f"{place.name}/" for place in sorted(args.results.iterdir()) if not os.access(place, os.R_OK)]
     texts = [f"{name} ({_why_unread(args.results / name)})" for name in unread]
     more = (

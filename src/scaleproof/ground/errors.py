@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.json_faults import fault_of_json
+from scaleproof.ground.json_faults import fault_of_json, newer_version
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.pointers import pointer_fault
 from scaleproof.ground.snakemake_command import snakemake_command
@@ -314,7 +314,7 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
     if fault["type"] not in ("literal_error", "enum"):  # whose messages list the allowed values with commas
         allowed = allowed.partition(",")[0]  # "a whole number, unable to parse ..."
     value = "null" if fault["input"] is None else shortened(repr(fault["input"]), 80)
-    return f"{shortened(place, 100)} cannot be {value}; allowed: {allowed}"
+    return f"{shortened(place, 100)} {newer_version(place, value, allowed) or f'cannot be {value}; allowed: {allowed}'}"
 
 
 def _fault_of_parsing(error: Exception) -> str:

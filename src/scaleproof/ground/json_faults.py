@@ -36,6 +36,20 @@ WORDS = {
 }
 
 
+def newer_version(place: str, value: str, allowed: str) -> str:
+    """Return that a newer program wrote a file, where its schema's version says so; else "".
+
+    `place`, `value`: the key, and what stands there. `allowed`: the versions that this program reads.
+    """
+    if not place.endswith("schema_version"):
+        return ""
+    numbers = re.findall(r"\d+\.\d+", f"{value} {allowed}")
+    there, *known = [tuple(map(int, number.split("."))) for number in numbers] or [()]
+    if not known or there <= max(known):
+        return ""
+    return f"is {value}: a newer scaleproof wrote it; this one reads {numbers[1]} to {numbers[-1]}"
+
+
 def read_part(path: Path, part: Callable[..., Part]) -> Part | None:
     """Return what `part` takes from a JSON file's content; None where the file is missing or damaged.
 

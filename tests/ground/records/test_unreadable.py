@@ -269,6 +269,14 @@ def test_they_are_counted_when_snakemake_ends(campaign, monkeypatch):
             {"status": "ok", "schema_version": "9"},
             "schema_version cannot be '9'; allowed: '3.0', '3.1', '3.2' or '3.3'",
         ),
+        (
+            {"status": "ok", "schema_version": "2.9"},
+            "schema_version cannot be '2.9'; allowed: '3.0', '3.1', '3.2' or '3.3'",
+        ),
+        (
+            {"status": "ok", "schema_version": "3.10"},
+            "schema_version is '3.10': a newer scaleproof wrote it; this one reads 3.0 to 3.3",
+        ),
     ],
 )
 def test_what_is_allowed_is_said_in_full_and_in_our_words(tmp_path, content, told):

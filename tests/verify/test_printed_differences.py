@@ -39,6 +39,11 @@ def cell_renamed(folder: Path) -> None:
     (folder / "runs/ddp-n1x2").rename(folder / "runs/ddp_2gpu")
 
 
+def tables_of_results_gone(folder: Path) -> None:
+    for name in ("runs.csv", "cells.csv", "losses.csv"):
+        (folder / name).unlink()
+
+
 def link_to_itself(folder: Path) -> None:
     (folder / "runs/ddp-n1x2/rep7").symlink_to("..")
 
@@ -184,6 +189,7 @@ def no_pairs(folder: Path) -> None:
         (empty_page, "report.html", 3),
         (no_page, "report.html: is missing", 2),
         (no_claims, "claims.json: is missing", 2),
+        (tables_of_results_gone, "results: 3 files are missing: ", 2),
         (link_to_itself, "runs: 1 run (ddp-n1x2/rep7) that the report does not have: were they taken out", 2),
         (no_pairs, "compare: 49 files are missing: accumulation/pair1/a/RUN_COMPLETE.txt, ", 2),
     ],

@@ -128,7 +128,7 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
         lines += list(own_lines)[:SHOWN]
         if len(own_lines) > SHOWN:
             lines.append(f"{first_part}: and {len(own_lines) - SHOWN} more")
-    return lines, len(to_print), following_count
+    return list(dict.fromkeys(lines)), len(to_print), following_count  # one line may be on files of several groups
 
 
 def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:

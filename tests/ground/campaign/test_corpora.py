@@ -337,3 +337,10 @@ def test_sound_data_passes(tmp_path):
     assert answer == "mine: valid; a small text, on which tokenizers up to bpe-257 can be trained\n"
     (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n" * 300)
     assert "has 1 class (key: label)" in scaleproof("corpus", "check", "mine", cwd=tmp_path).stderr
+
+
+def test_a_folder_in_place_of_files_is_answered_with_its_files(tmp_path):
+    (tmp_path / "config").mkdir()
+    for given, meant in (("data/", "[data/*]"), ("data/a.txt", "[data/a.txt]")):
+        (tmp_path / "config/corpora.yaml").write_text(f"mine: {{source: text, files: {given}}}\n")
+        assert f"Write {meant}." in scaleproof("corpus", "check", "mine", cwd=tmp_path).stderr

@@ -303,7 +303,7 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
     elif isinstance(value, str):  # "ddp, fsdp", "(0.9, 0.95)"; of lines such as -ddp, YAML makes "-ddp -fsdp"
         words = re.split(r"[\s,;|]+", re.sub(r"(^|\s)-(?=[a-z])", r"\1", value.strip("()[]")))
         has_numbers = any(option.get("type") == "integer" for option in options)
-        entries = [_as_number(word, has_numbers) for word in words]
+        entries = [_as_number(re.sub("/$", "/*", word), has_numbers) for word in words]  # a folder: its files
     has_length = len(entries) == array.get("maxItems", len(entries)) and len(entries) >= array.get("minItems", 0)
     choices = choices_at(items, schema)
     are_allowed = has_length and all(_is_allowed(entry, options, choices) for entry in entries)

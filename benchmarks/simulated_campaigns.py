@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from scaleproof.conclude.analysis.measured_cells import measured_cells
+from scaleproof.conclude.analysis.ranking import answer_question
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import Family, compare_all
 from scaleproof.conclude.checks.comparability import runs_stay_together
@@ -18,6 +20,7 @@ from scaleproof.conclude.checks.repeats import (
 from scaleproof.conclude.report.sentences.answer import Answer, answer_campaign
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import MeasuredRun, read_run
 from scaleproof.ground.records.scaling_report import ScalingReport
 
@@ -134,6 +137,15 @@ def answered(logs: np.ndarray) -> tuple[ScalingReport, Answer]:
     findings = Findings(campaign="demo", checks=[check.name for check in CHECKS], findings=seen)
     report = scaling_report("demo", "Simulated", runs, findings)
     return report, answer_campaign(report)
+
+
+def question_ratio(logs: np.ndarray) -> Estimated:
+    """The ratio of the first two cells as the answer to a campaign's question: it was not picked among others."""
+    question = {"is": cell_name(1), "better_than": cell_name(0), "by": 0.0}
+    answer = answer_question(question, measured_cells(simulated_runs(logs)))
+    assert answer
+    assert answer.ratio
+    return answer.ratio
 
 
 def family(logs: np.ndarray, matched: bool = True, confidence: float = CONFIDENCE) -> Family:

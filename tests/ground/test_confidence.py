@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scaleproof.ground.confidence import claimed_ratio, rate_with_interval, ratio_of_independent, scale_estimate
+from scaleproof.ground.confidence import claimed_ratio, rate_with_interval, ratio_of_independent
+from scaleproof.ground.records.result_file import Estimated
 
 
 def test_a_rate_is_all_work_over_all_time():
@@ -45,8 +46,8 @@ def test_a_ratio_agrees_with_welch():
 
 
 def test_scaling_by_a_number_scales_all_three():
-    estimate = rate_with_interval([10, 10, 10], [1, 1.1, 1.2])
-    half = scale_estimate(estimate, 0.5)
+    estimate = Estimated.of(rate_with_interval([10, 10, 10], [1, 1.1, 1.2]))
+    half = estimate.times(0.5)
     assert (half.value, half.low, half.high) == (estimate.value / 2, estimate.low / 2, estimate.high / 2)
 
 

@@ -195,9 +195,9 @@ _ENTRIES = (
     _ratio(
         "speedup",
         "speed-up",
-        "tokens/s of the timed window over that of the same series at its smallest number of devices; a single "
-        "interval, paired by repeat with the noise of all cells (Welch's where repeats do not match); none for fewer "
-        "than 3 repeats",
+        "tokens/s of the timed window over that of the same series at its smallest number of devices; 95 % "
+        "intervals hold together with those of fastest over this where the baseline is among the cells compared; else "
+        "a single one; none for fewer than 3 repeats",
         in_series="speed-up by tokens/s" + INTERVAL,
     ),
     _ratio("scaling_efficiency", "efficiency", "speed-up over the ratio of the numbers of devices"),

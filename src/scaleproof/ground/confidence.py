@@ -223,15 +223,6 @@ def estimate_from_interval(value: float, low: float | None, high: float | None, 
     return Estimate(value, n, low, high, variance=(half_width / quantile) ** 2, freedom=n - 1)
 
 
-def scale_estimate(estimate: Estimate, factor: float) -> Estimate:
-    return replace(
-        estimate,
-        value=estimate.value * factor,
-        low=None if estimate.low is None else estimate.low * factor,
-        high=None if estimate.high is None else estimate.high * factor,
-    )
-
-
 def _t_interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
     """Return the estimate `value` with Student's t interval. `variance`: the variance of the value's logarithm."""
     half_width = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)

@@ -138,7 +138,7 @@ def _kind_of_scaling(cells: Sequence[RawCell]) -> str | None:
 def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the expected fields of a size of a series, apart from its figures."""
     cell, base = answer.cells[point["cell"]], answer.cells[series["baseline"]]
-    _, speedup_bounds = answer.ratio(cell.name, base.name) if has_speedup(series, point) else (None, None)
+    speedup_bounds = answer.speedup_bounds(series, point) if has_speedup(series, point) else None
     verdict = speedup_bounds and _verdict_on_efficiency(speedup_bounds, base.devices / cell.devices)
     # Results may have been moved: the folder before runs/ is taken as each path states it. "" is for missing paths.
     stated_paths = [*point["metrics_paths"], *[""] * len(cell.runs)]
@@ -153,7 +153,7 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
         "verdict": verdict,
         "overhead_only": cell.devices == 1 and without_offload(cell.strategy) in SHARDING,
         "findings": list(answer.codes.get(cell.name, ())),
-        "speedup_in_answer": _speedup_in_answer(answer, series, point),
+        "speedup_corrected": answer.is_corrected(series, point),
     }
 
 
@@ -172,43 +172,6 @@ def _word_for_efficiency(efficiency: float) -> str:
     if efficiency < LOW:
         return "low"
     return "good" if efficiency < EXCELLENT else "excellent"
-
-
-def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the speed-up that the answer states of a size, with its interval; None where it states none.
-
-    The interval holds together with all others of the answer: by the family of the size's ranking, if the size is held
-    against the baseline there; in an answer without rankings, by Bonferroni over the largest size of each series.
-    """
-    name, base = point["cell"], series["baseline"]
-    value, _ = answer.ratio(name, base)
-    family = answer.family_with(name)
-    bounds: Bounds | None
-    if family and answer.reference(series, point) == base:  # this speed-up is one of the ratios of the family
-        bounds = family.bounds(name, base)
-    else:
-        confidence = _level_without_ranking(answer, name)
-        if confidence is None:
-            return None
-        _, bounds = answer.ratio(name, base, confidence)
-
-    low, high = bounds or (None, None)
-    n = min(len(answer.cells[cell].runs) for cell in (name, base))
-    return {"value": value, "low": low, "high": high, "n": n}
-
-
-def _level_without_ranking(answer: RawAnswer, name: str) -> float | None:
-    """Return the level of the interval of one speed-up in an answer without rankings, by Bonferroni.
-
-    Such an answer states the speed-up of the largest size of each series. Returns None where there is a ranking, and
-    where the cell `name` is no such size.
-    """
-    has_ranking = any(answer.family(index) for index in range(len(answer.report["ranking"])))
-    largest_sizes = [(series, list(series["runs"].values())[-1]) for series in answer.report["series"]]
-    cells_with_speedup = [largest["cell"] for series, largest in largest_sizes if has_speedup(series, largest)]
-    if has_ranking or name not in cells_with_speedup:
-        return None
-    return 1 - (1 - answer.confidence) / len(cells_with_speedup)
 
 
 def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:

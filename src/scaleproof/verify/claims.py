@@ -126,13 +126,8 @@ def _claims_on_size(quantities: Quantities, baseline: str, point: Mapping[str, A
     """Yield the claims on a size of a series, `point` of scaling_report.json."""
     cell, best = point["cell"], point["best_single"]
     yield _claim("rate", cell, None, _figure_of_cell(quantities, cell, "rate"), None)
-    stated = point["speedup_in_answer"]
-    if stated:  # a simultaneous interval, which check_answer recomputes: its bounds are taken as stated here
-        speedup = _figure_of_cell(quantities, cell, "speed-up")
-        if speedup:
-            value, *_ = speedup
-            speedup = (value, stated["low"], stated["high"])
-        yield _claim_on_ratio("speed-up", cell, baseline, speedup)
+    if point["speedup"] and point["speedup_corrected"]:
+        yield _claim_on_ratio("speed-up", cell, baseline, _figure_of_cell(quantities, cell, "speed-up"))
     if point["scaling_efficiency"]:
         efficiency = _figure_of_cell(quantities, cell, "efficiency")
         yield _claim("efficiency", cell, baseline, efficiency, point["verdict"] or "unrated")

@@ -127,6 +127,40 @@ class RawAnswer:
         noise = self.noise(cell, base)
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
 
+    def speedup_bounds(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> Bounds | None:
+        """Return the interval of the speed-up of a size over the baseline of its series; None: it cannot be had.
+
+        It holds together with the others of the answer: by the family of the size's ranking, if the size is held
+        against the baseline there; in an answer without rankings, by Bonferroni over the largest size of each series.
+        """
+        name, base = point["cell"], series["baseline"]
+        family = self._family_of_speedup(series, point)
+        if family:
+            return family.bounds(name, base)
+        _, bounds = self.ratio(name, base, self._level_without_ranking(name))
+        return bounds
+
+    def is_corrected(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
+        """Return whether that interval holds together with others, and is not one of its own."""
+        return bool(self._family_of_speedup(series, point) or self._level_without_ranking(point["cell"]))
+
+    def _family_of_speedup(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> CellFamily | None:
+        """Return the family that the speed-up of a size is one of the ratios of; None where it is of none."""
+        return self.family_with(point["cell"]) if self.reference(series, point) == series["baseline"] else None
+
+    def _level_without_ranking(self, name: str) -> float | None:
+        """Return the level of the interval of one speed-up in an answer without rankings, by Bonferroni.
+
+        Such an answer states the speed-up of the largest size of each series. Returns None where there is a ranking,
+        and where the cell `name` is no such size.
+        """
+        has_ranking = any(self.family(index) for index in range(len(self.report["ranking"])))
+        largest_sizes = [(series, list(series["runs"].values())[-1]) for series in self.report["series"]]
+        cells_with_speedup = [largest["cell"] for series, largest in largest_sizes if has_speedup(series, largest)]
+        if has_ranking or name not in cells_with_speedup:
+            return None
+        return 1 - (1 - self.confidence) / len(cells_with_speedup)
+
     def reference(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> str | None:
         """Return the cell that a point is compared with: the best single device, else the baseline of its speed-up.
 
@@ -187,7 +221,7 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
     for series, point in points_of(report):
         name, best = point["cell"], point["best_single"]
         if has_speedup(series, point):
-            of_point = _point_bounds(answer, name, series["baseline"])
+            of_point = _point_bounds(answer, series, point)
             bounds |= {f"cells/{name}/{column}": pair for column, pair in of_point.items()}
         if best not in (None, name):
             _, own_bounds = answer.ratio(name, best)
@@ -197,13 +231,12 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
     return bounds
 
 
-def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds | None]:
-    """Return column -> bounds of the speed-up of a cell over its baseline `base`, and of what follows from it."""
-    cell, base_cell = answer.cells[name], answer.cells[base]
+def _point_bounds(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Bounds | None]:
+    """Return column -> bounds of the speed-up of a size over its baseline, and of what follows from it."""
+    cell, base_cell = answer.cells[point["cell"]], answer.cells[series["baseline"]]
     bounds: dict[str, Bounds | None] = dict.fromkeys(("speedup", "scaling_efficiency", "karp_flatt"))
     bounds["speedup_by_job_wall_time"] = _job_bounds(cell, base_cell, answer.confidence)
-    _, speedup_bounds = answer.ratio(name, base)
-    if speedup_bounds:
+    if speedup_bounds := answer.speedup_bounds(series, point):
         low, high = speedup_bounds
         efficiency_over_speedup = base_cell.devices / cell.devices
         bounds["speedup"] = speedup_bounds

@@ -55,7 +55,7 @@ def test_the_simulation_sees_what_a_page_claims(coverage):
 def test_the_arrays_say_what_pages_say(coverage, random, noise):
     draw = coverage.ALL_NOISE[noise]
     assert 0 <= coverage._false_claims_at_once(random, draw, 2, 3, 20) <= 0.3
-    assert 0.7 <= coverage._coverage_at_once(random, draw, 5, 3, 20)["speed-up"] <= 1
+    assert 0.7 <= coverage._coverage_at_once(random, draw, 5, 3, 20)["single"] <= 1
 
 
 @pytest.mark.parametrize(("k", "n"), [(2, 3), (5, 3), (2, 8)])
@@ -97,11 +97,11 @@ def test_a_state_of_the_machine_that_a_round_shares_costs_no_power(random):
 )
 def test_printed_intervals_hold_the_truth(coverage, random, noise, least):
     held = coverage.printed_coverage(random, coverage.ALL_NOISE[noise], 5, 3, 200)
-    for name in ("rate", "speed-up", "fastest", "together"):
+    for name in ("rate", "single", "fastest", "together"):
         assert within(1 - held[name], 1 - least, 200), name
 
 
-def test_the_noise_of_all_cells_narrows_a_speed_up(coverage, random):
+def test_the_noise_of_all_cells_narrows_a_single_ratio(coverage, random):
     held = coverage.printed_coverage(random, coverage.NOISE["normal 3 %"], 5, 3, 300)
     assert held["half alone"] > 1.3 * held["half"]
 

@@ -292,6 +292,7 @@ def test_what_is_said_of_all_repeats_stands_once(results, show):
     ]
     results.findings = results.findings.model_copy(update={"findings": notes})
     page = show(results.page(names=[]))
+    page.evaluate("document.querySelectorAll('#findings details').forEach((fold) => { fold.open = true; })")
     assert page.inner_text("#state-differs h3") == "note state-differs in ddp-n1x1, ddp-n1x2 (6 runs)"
     items = page.locator("#state-differs li").all_inner_texts()
     assert items == ["ddp-n1x1/rep1, rep2, rep3: 12 MB are kept", "ddp-n1x2/rep1, rep2, rep3: 9 MB are kept"]

@@ -38,14 +38,14 @@ def test_a_damaged_file_is_told_with_the_way_out(results, name, content):
         read_inputs(results.folder)
 
 
-@pytest.mark.parametrize(("version", "is_read"), [("5.9", True), ("6.0", False)])
+@pytest.mark.parametrize(("version", "is_read"), [("6.9", True), ("7.0", False)])
 def test_a_report_of_a_newer_version_is_not_read(results, version, is_read):
     path = results.folder / "scaling_report.json"
-    path.write_text(re.sub(r'(?<="schema_version": ")5\.\d', version, path.read_text(), count=1))
+    path.write_text(re.sub(r'(?<="schema_version": ")6\.\d', version, path.read_text(), count=1))
     if is_read:
         assert read_scaling_report(path).schema_version == version
     else:
-        with pytest.raises(UserError, match=r'schema_version "6\.0": String should match pattern'):
+        with pytest.raises(UserError, match=r'schema_version "7\.0": String should match pattern'):
             read_scaling_report(path)
 
 

@@ -25,7 +25,6 @@ from scaleproof.ground.confidence import (
     Estimate,
     paired_ratio,
     ratio_of_independent,
-    scale_estimate,
     times_per_second,
 )
 from scaleproof.ground.findings.finding import Findings, codes_above_note
@@ -129,7 +128,7 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
 
 
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
-    """Return the series of a campaign with their figures; no interval is adjusted for multiple comparisons.
+    """Return the series of a campaign with their figures; no interval is yet adjusted for multiple comparisons.
 
     The name of a series is the slug of its cells without the geometry: ddp-n2x4 is in ddp, and n1x2, a command on two
     devices, in "command". Whatever else a campaign varies is in the slug, and so makes another series.
@@ -196,11 +195,12 @@ def _set_intervals_of_families(
             reference = references[point.cell]
             speedup = ratio_in_family(cells[point.cell], reference, family)
             point.speedup_vs_best_single = speedup if point.best_single else None
-            point.speedup_in_answer = speedup if reference.cell == one_series.baseline else None
+            if reference.cell == one_series.baseline:
+                _set_speedup(point, one_series, speedup, corrected=True)
 
 
 def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> None:
-    """Set `speedup_in_answer` at the largest size of each series: an answer without a ranking states these."""
+    """Let the speed-ups at the largest size of each series hold together: an answer without a ranking states these."""
     # The points of a series begin with the smallest size.
     answered_series = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]
     for one_series in answered_series:
@@ -208,7 +208,18 @@ def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapp
         cell, baseline = cells[largest_size.cell], cells[one_series.baseline]
         # By Bonferroni the intervals of all series hold together.
         confidence = 1 - (1 - cell.confidence) / len(answered_series)
-        largest_size.speedup_in_answer = Estimated.of(cell.relative_to(baseline, confidence))
+        speedup = Estimated.of(cell.relative_to(baseline, confidence))
+        _set_speedup(largest_size, one_series, speedup, corrected=True)
+
+
+def _set_speedup(point: ScalingPoint, series: ScalingSeries, speedup: Estimated, corrected: bool) -> None:
+    """Give a size of a series its speed-up over the baseline, and what follows from it and the numbers of devices."""
+    point.speedup = speedup
+    point.speedup_corrected = corrected
+    point.scaling_efficiency = speedup.times(series.baseline_devices / point.devices)
+    point.verdict = efficiency_verdict(point.scaling_efficiency, speedup)
+    if series.kind == "strong" and series.baseline_devices == 1:  # as Karp and Flatt's formula has it
+        point.karp_flatt = karp_flatt(speedup, point.devices)
 
 
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
@@ -259,7 +270,7 @@ def _series_entry(
         if speedup.low is not None:
             resolution = resolution_of_ratio(speedup, effect, base.confidence)
 
-    return ScalingSeries(
+    series = ScalingSeries(
         name=name,
         strategy=base.values["strategy"],
         kind=kind,
@@ -270,32 +281,32 @@ def _series_entry(
         law=law,
         runs=points,
     )
+    for cell in comparable if kind else ():
+        if cell is not base:
+            own_speedup = Estimated.of(cell.relative_to(base))
+            _set_speedup(points[cell.values["geometry"]], series, own_speedup, corrected=False)
+    return series
 
 
 def _series_point(
     cell: MeasuredCell, base: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> ScalingPoint:
-    """Return a cell of a series with its speed-ups over the series' baseline `base` and over the best single device.
+    """Return a cell of a series, not yet with its speed-up over the series' baseline `base`, with that of whole jobs.
 
     `kind`: the scaling of the series; without a kind no speed-up is defined. `singles`: `_work_key` -> the cells with
-    one device.
+    one device, of which the best is what each cell is compared with.
     """
     devices = cell.values["devices"]
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
 
-    speedup = efficiency = job_speedup = None
-    if kind and cell is not base and not incomparable:
-        relative = cell.relative_to(base)
-        speedup = Estimated.of(relative)
-        efficiency = Estimated.of(scale_estimate(relative, base.values["devices"] / devices))
-        if kind == "strong":  # only equal work has a ratio of job times
-            job_speedup = Estimated.of(_job_ratio(cell, base))
+    job_speedup = None
+    if kind == "strong" and cell is not base and not incomparable:  # only equal work has a ratio of job times
+        job_speedup = Estimated.of(_job_ratio(cell, base))
 
     # The best cell with one device, perhaps `cell` itself; or None, and the fields that forbid a comparison with each.
     single, single_incomparable = _best_single(cell, kind, singles)
     single_speedup = Estimated.of(cell.relative_to(single)) if single and single is not cell else None
 
-    is_over_one_device = kind == "strong" and base.values["devices"] == 1  # as Karp and Flatt's formula has it
     is_overhead_only = devices == 1 and without_offload(cell.values["strategy"]) in SHARDING  # one shards nothing
     return ScalingPoint(
         cell=cell.cell,
@@ -306,11 +317,7 @@ def _series_point(
         tokens_per_sec_global=Estimated.of(cell.rate),
         tokens_per_sec_median=statistics.median(cell.rates.values()),
         window_wall_time_sec=sum(run.metrics.window.wall_time_s for run in cell.runs) / len(cell.runs),
-        speedup=speedup,
-        scaling_efficiency=efficiency,
         speedup_by_job_wall_time=job_speedup,
-        verdict=efficiency_verdict(efficiency, speedup),
-        karp_flatt=karp_flatt(speedup, devices) if is_over_one_device else None,
         incomparable=incomparable,
         best_single=single and single.cell,
         speedup_vs_best_single=single_speedup,

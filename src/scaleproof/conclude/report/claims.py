@@ -90,11 +90,11 @@ def _claim(
 
 
 def _claims_on_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
-    """Yield the claims on a size of a series. The interval of its speed-up holds together with those of the answer."""
+    """Yield the claims on a size of a series. Of its speed-up: if it is corrected, so that an answer may state it."""
     cell, baseline = point.cell, series.baseline
     yield _claim("rate", cell, point.tokens_per_sec_global)
-    if point.speedup_in_answer:
-        yield _claim("speed-up", cell, point.speedup_in_answer, baseline)
+    if point.speedup and point.speedup_corrected:
+        yield _claim("speed-up", cell, point.speedup, baseline)
     if point.scaling_efficiency:
         yield _claim("efficiency", cell, point.scaling_efficiency, baseline, point.verdict or "unrated")
     if point.speedup_vs_best_single:

@@ -42,6 +42,11 @@ class Estimated(ResultPart):
         low, high = (1 / self.high, 1 / self.low) if self.high and self.low else (None, None)
         return self.model_copy(update={"value": 1 / self.value, "low": low, "high": high})
 
+    def times(self, factor: float) -> "Estimated":
+        """Return the quantity and its interval times `factor`, above 0."""
+        low, high = (None if bound is None else bound * factor for bound in (self.low, self.high))
+        return self.model_copy(update={"value": self.value * factor, "low": low, "high": high})
+
     def above(self, mark: float = 1.0) -> bool:
         """Return whether the quantity is shown to be above `mark`: its whole interval is; False without an interval."""
         return self.low is not None and self.low > mark

@@ -1,4 +1,4 @@
-"""`scaling_report.json`, schema 5.3: scaling series, the ranking of each size, the formal question of a campaign."""
+"""`scaling_report.json`, schema 6.0: scaling series, the ranking of each size, the formal question of a campaign."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ from scaleproof.ground.files import read_record
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
-SCHEMA_VERSION = "5.3"
+SCHEMA_VERSION = "6.0"
 AB_TITLE = "Is B faster than A?"
 Kind = Literal["strong", "weak"]
 Law = Literal["amdahl", "gustafson"]
@@ -52,7 +52,7 @@ class ScalingLaw(ResultPart):
     undefined: str | None = None
 
 
-class ScalingPoint(ResultPart):
+class ScalingPoint(ResultPart, extra="ignore"):  # before schema 6, the speed-up had a second interval
     """A size of a series: one cell."""
 
     cell: str
@@ -63,14 +63,14 @@ class ScalingPoint(ResultPart):
     tokens_per_sec_global: Estimated
     tokens_per_sec_median: float | None = None
     window_wall_time_sec: float
-    speedup: Estimated | None = Field(description="Over the same series at its smallest number of devices.")
-    speedup_in_answer: Estimated | None = Field(
-        None, description="That with an interval which holds together with all other claims of the answer."
+    speedup: Estimated | None = Field(None, description="Over the same series at its smallest number of devices.")
+    speedup_corrected: bool = Field(
+        False, description="Whether its interval holds together with the answer's other ratios."
     )
-    scaling_efficiency: Estimated | None
+    scaling_efficiency: Estimated | None = None
     speedup_by_job_wall_time: Estimated | None
-    verdict: str | None
-    karp_flatt: Estimated | None
+    verdict: str | None = None
+    karp_flatt: Estimated | None = None
     incomparable: list[str] = Field(description="Fields in which it differs from its baseline without intent.")
     best_single: str | None = Field(description="The fastest comparable cell with one device and the same work.")
     speedup_vs_best_single: Estimated | None
@@ -222,7 +222,7 @@ class LookTaken(ResultPart):
 class ScalingReport(ResultPart):
     """The file."""
 
-    schema_version: str = Field(SCHEMA_VERSION, pattern=r"^[1-5]\.")
+    schema_version: str = Field(SCHEMA_VERSION, pattern=r"^[1-6]\.")
     campaign: str
     title: str
     clock: Literal["window"] = "window"

@@ -68,7 +68,7 @@ def test_where_the_work_of_steps_is_unknown_it_is_asked_for(campaign):
     report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): UNEVEN})
     assert answer_campaign(report).verdict.startswith("ddp pays off")
     report.series[0].kind = None
-    report.points[1].speedup = report.points[1].speedup_in_answer = None
+    report.points[1].speedup = None
     answer = answer_campaign(report)
     assert ": their steps are of unequal, perhaps unstated, work (batch; of a command per_step)" in answer.verdict
     assert text_of(answer, "next").startswith("Next: say in config/campaigns/demo.yaml how much work a step is (")

@@ -220,19 +220,16 @@ def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tupl
 def _efficiency_of(cell: str, claims: Claims, baseline: str | None = None) -> tuple[str, list[Claim]]:
     """Return "; scaling efficiency of CELL: 82 % of BASELINE (71-93 %)", its claims; "", [] where it cannot be stated.
 
-    `baseline`: of the ratios beside it, so that it is not named again. The interval is scaled from that of the
-    speed-up, which is corrected for picking the best of several cells; without that, its own is not.
+    `baseline`: of the ratios beside it, so that it is not named again. Its interval follows from that of the
+    speed-up, which is claimed if it is corrected for picking the best of several cells.
     """
-    efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
+    efficiency = claims.get(f"efficiency/{cell}")
     if not efficiency or not 0 < efficiency.ratio.value <= 1:  # above 1 a finding, `super-linear`, says why
         return "", []
     over = "" if efficiency.baseline == baseline else f" of {efficiency.baseline}"
     text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %{over}"
-    stated_claims = [efficiency, speedup] if speedup and speedup.ratio.bounds else [efficiency]
-    interval = stated_claims[-1].ratio
-    percent_of_interval = 100 * efficiency.ratio.value / interval.value  # the same for the value and both bounds
-    unit = " %, not corrected" if interval is efficiency.ratio else " %"
-    return text + _bounds_text(interval, percent_of_interval, 2, unit), stated_claims
+    unit = " %" if f"speed-up/{cell}" in claims else " %, not corrected"
+    return text + _bounds_text(efficiency.ratio, 100, 2, unit), [efficiency]
 
 
 def _list_or_ends(texts: list[str]) -> str:
@@ -303,9 +300,9 @@ def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
     """Return the series whose speed-up the answer states: one or two, all of them; else those with the fastest cell.
 
-    Only series count whose largest size has a speed-up for the answer (`speedup_in_answer`).
+    Only series count of whose largest size the speed-up is corrected.
     """
-    candidates = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
+    candidates = [series for series in report.series_of_sizes if series.points[-1].speedup_corrected]
     if len(candidates) < 3 or not report.ranking:
         return candidates
     fastest = report.ranking[-1].cells[0].cell  # the largest size comes last, the fastest of its cells first

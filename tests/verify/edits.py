@@ -227,7 +227,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
     ),
     "no efficiency": (
         "claims.json",
-        r'; scaling efficiency of ddp-n1x2: [^)]*\)(.*?)"efficiency/ddp-n1x2",',
+        r'; scaling efficiency of ddp-n1x2: [^)]*\)(.*?),\s*"efficiency/ddp-n1x2"',
         r"\1",
         'claims.json: "one-device: Against one device: ddp-n1x2',
     ),
@@ -240,7 +240,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
         "ddp-n2x1",
         'tables/strong.csv: "ddp,ddp-n2x1,1,6,11543.345727684871,1072',
     ),
-    "an older schema": ("scaling_report.json", r'(?<="schema_version": ")5\.\d+', "5.0", "before there were claims"),
+    "an older schema": ("scaling_report.json", r'(?<="schema_version": ")6\.\d+', "5.0", "before there were claims"),
     "a later schema": ("waterfall.json", r'(?<="schema_version": ")1', "9", "is the latest known"),
     "a setting in LaTeX": (
         "tables/scaling.tex",

@@ -1,5 +1,6 @@
 """No statement of a sound campaign differs, whatever its shape: repeats that match or not, questions, few runs."""
 
+import json
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -12,7 +13,8 @@ from conclude.report.conftest import Results
 from synthetic import cells, write_run
 
 from scaleproof.conclude.analysis import ranking
-from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.conclude.analysis.measured_cells import measured_cells
+from scaleproof.conclude.analysis.scaling import scaling_report, scaling_series
 from scaleproof.conclude.analysis.simultaneous import Family
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.report.page import write_page
@@ -145,6 +147,32 @@ def test_a_recommendation_from_upper_bounds_is_named(tmp_path: Path, monkeypatch
     finished(tmp_path, NEAR, spread=0.05)
     named = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
     assert any("recommendation, worst" in text for text in named), named
+
+
+def test_before_schema_6_a_speed_up_had_two_intervals(tmp_path: Path) -> None:
+    """Publications of then are not accused; a changed bound is named."""
+    results = finished(tmp_path, NEAR | {("ddp", "1x1"): 0.1}, repeats=5)
+    own = {point.cell: point for series in scaling_series(measured_cells(results.runs)) for point in series.points}
+    path = tmp_path / "scaling_report.json"
+    report = json.loads(path.read_text()) | {"schema_version": "5.3"}
+    for series in report["series"]:
+        for point in series["runs"].values():
+            corrected = point.pop("speedup_corrected")
+            point["speedup_in_answer"] = point["speedup"] if corrected else None
+            figures = own[point["cell"]].model_dump(mode="json")
+            point |= {name: figures[name] for name in ("speedup", "scaling_efficiency", "karp_flatt", "verdict")}
+
+    def named() -> list[str]:
+        path.write_text(json.dumps(report))
+        texts = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
+        return [text for text in texts if text.startswith("scaling_report.json")]
+
+    assert named() == []
+    (ddp,) = [series for series in report["series"] if series["name"] == "ddp"]
+    stated = ddp["runs"]["1x2"]
+    assert stated["speedup_in_answer"]["low"] < stated["speedup"]["low"]
+    stated["speedup_in_answer"]["low"] *= 1.01
+    assert len(named()) == 1
 
 
 def test_a_cell_that_is_left_out_although_it_has_three_runs_is_named(

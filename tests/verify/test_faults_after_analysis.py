@@ -158,11 +158,11 @@ def narrowed(family: Family | None) -> Family | None:
 
 FAULTS = {
     "A02 normal quantiles": Fault(
-        "speedup, low",
+        "speedup_by_job_wall_time, low",
         ANALYSIS,
         lambda patch: patch.setattr(confidence, "stdtrit", lambda freedom, p: 1.96),
     ),
-    "A03 repeat k against k+1": Fault("speedup, low", ANALYSIS, shifted_pairs),
+    "A03 repeat k against k+1": Fault("ddp, resolve, detectable", ANALYSIS, shifted_pairs),
     "A04 intervals of the ranking": Fault("relative_to_fastest, low", ANALYSIS, wrap(ranking, "compare_all", narrowed)),
     "A07 another cell is recommended": Fault(
         "recommendation, cell",

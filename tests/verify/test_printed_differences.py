@@ -167,7 +167,7 @@ def no_pairs(folder: Path) -> None:
         (a_nan, "not readable: window.tokens_per_sec_global is NaN, which is no number of JSON; changed since", 2),
         (no_window, "training_metrics.json: not readable: window is missing; changed since", 2),
         (folder_for_steps, "steps.csv: not readable: is a folder; a file is expected; changed since", 2),
-        (later_schema, "scaling_report.json: schema_version: is 7.0, and 5.3 is the latest known", 2),
+        (later_schema, "scaling_report.json: schema_version: is 7.0, and 6.0 is the latest known", 2),
         (no_comparison, "comparison.json", 4),
         (column_renamed, "cells.csv", 4),
         (no_charts, "charts: 19 files are missing: batch_size.svg, ", 2),

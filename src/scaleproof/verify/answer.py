@@ -153,8 +153,25 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
         "verdict": verdict,
         "overhead_only": cell.devices == 1 and without_offload(cell.strategy) in SHARDING,
         "findings": list(answer.codes.get(cell.name, ())),
-        "speedup_corrected": answer.is_corrected(series, point),
+        **_expected_correction(answer, series, point),
     }
+
+
+def _expected_correction(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, object]:
+    """Return what a size says of the interval of its speed-up that holds together with others.
+
+    Before schema 6 that was a second interval, beside one of its own.
+    """
+    is_corrected, bounds = answer.correction(series, point)
+    if not answer.has_two_intervals:
+        return {"speedup_corrected": is_corrected}
+    if not is_corrected:
+        return {"speedup_in_answer": None}
+    name, base = point["cell"], series["baseline"]
+    value, _ = answer.ratio(name, base)
+    n = min(len(answer.cells[cell].runs) for cell in (name, base))
+    low, high = bounds or (None, None)
+    return {"speedup_in_answer": {"value": value, "low": low, "high": high, "n": n}}
 
 
 def _verdict_on_efficiency(speedup_bounds: Bounds, efficiency_over_speedup: float) -> str:

@@ -45,7 +45,7 @@ def check_sentence(
         yield Difference(FILE, where, fault_of_summary)
 
     printed_numbers = _numbers_beside_names(text, names)
-    allowed = [*extras[""], *extras.get(topic, [])]
+    allowed = [*extras[""], *extras.get(topic, []), *_bounds_of_efficiency(claims)]
     if topic == "verdict" and "other cells" in text:  # "ddp-n1x2 measured highest; 4 other cells may be as fast"
         allowed.append(len(claims) - 1.0)
     for printed in printed_numbers:
@@ -95,6 +95,19 @@ def _check_is_printed(claim: Claim, printed_numbers: Sequence[str], where: str) 
         claim_on_figure = {**claim, "figure": (figure,)}  # this figure alone, in all forms of _is_figure_of
         if not any(_is_figure_of(printed, claim_on_figure) for printed in printed_numbers):
             yield Difference(FILE, where, f"does not say the figure of {claim['id']}, {figure:.4g}")
+
+
+def _bounds_of_efficiency(claims: Sequence[Claim]) -> list[float]:
+    """Return the bounds of an efficiency in percent as sentences of reports before schema 6 have them: its speed-up's.
+
+    Its own claim had another interval then. Returns [] where claims lack either.
+    """
+    figures = {claim["kind"]: claim["figure"] for claim in claims if claim["figure"]}
+    if not {"efficiency", "speed-up"} <= figures.keys():
+        return []
+    efficiency, *_ = figures["efficiency"]
+    speedup, *bounds = figures["speed-up"]
+    return [100 * efficiency / speedup * bound for bound in bounds if bound is not None]
 
 
 def _is_figure_of(printed: str, claim: Claim) -> bool:

@@ -126,8 +126,10 @@ def _claims_on_size(quantities: Quantities, baseline: str, point: Mapping[str, A
     """Yield the claims on a size of a series, `point` of scaling_report.json."""
     cell, best = point["cell"], point["best_single"]
     yield _claim("rate", cell, None, _figure_of_cell(quantities, cell, "rate"), None)
-    if point["speedup"] and point["speedup_corrected"]:
+    if point.get("speedup_corrected"):
         yield _claim_on_ratio("speed-up", cell, baseline, _figure_of_cell(quantities, cell, "speed-up"))
+    elif stated := point.get("speedup_in_answer"):  # before schema 6; check_answer recomputes it
+        yield _claim_on_ratio("speed-up", cell, baseline, (stated["value"], stated["low"], stated["high"]))
     if point["scaling_efficiency"]:
         efficiency = _figure_of_cell(quantities, cell, "efficiency")
         yield _claim("efficiency", cell, baseline, efficiency, point["verdict"] or "unrated")

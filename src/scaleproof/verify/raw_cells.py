@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from scaleproof.verify import intervals
-from scaleproof.verify.contents import points_of
+from scaleproof.verify.contents import points_of, schema_of
 from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
 from scaleproof.verify.raw import RawRun, rate_of
 from scaleproof.verify.recompute import CONFIDENCE, comparable, has_speedup, measured_by_cell
@@ -127,26 +127,32 @@ class RawAnswer:
         noise = self.noise(cell, base)
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
 
-    def speedup_bounds(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> Bounds | None:
-        """Return the interval of the speed-up of a size over the baseline of its series; None: it cannot be had.
+    @property
+    def has_two_intervals(self) -> bool:
+        """Whether the report is of a schema in which a speed-up has an interval of its own beside the corrected one."""
+        return schema_of(self.report) < (6, 0)
 
-        It holds together with the others of the answer: by the family of the size's ranking, if the size is held
-        against the baseline there; in an answer without rankings, by Bonferroni over the largest size of each series.
+    def speedup_bounds(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> Bounds | None:
+        """Return the interval of the speed-up of a size over the baseline of its series; None: it cannot be had."""
+        is_corrected, corrected_bounds = self.correction(series, point)
+        if is_corrected and not self.has_two_intervals:
+            return corrected_bounds
+        _, own_bounds = self.ratio(point["cell"], series["baseline"])
+        return own_bounds
+
+    def correction(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> tuple[bool, Bounds | None]:
+        """Return whether that speed-up has an interval that holds together with the others of the answer, and which.
+
+        By the family of the size's ranking, if the size is held against the baseline there; in an answer without
+        rankings, by Bonferroni over the largest size of each series.
         """
         name, base = point["cell"], series["baseline"]
-        family = self._family_of_speedup(series, point)
-        if family:
-            return family.bounds(name, base)
-        _, bounds = self.ratio(name, base, self._level_without_ranking(name))
-        return bounds
-
-    def is_corrected(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
-        """Return whether that interval holds together with others, and is not one of its own."""
-        return bool(self._family_of_speedup(series, point) or self._level_without_ranking(point["cell"]))
-
-    def _family_of_speedup(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> CellFamily | None:
-        """Return the family that the speed-up of a size is one of the ratios of; None where it is of none."""
-        return self.family_with(point["cell"]) if self.reference(series, point) == series["baseline"] else None
+        family = self.family_with(name)
+        if family and self.reference(series, point) == base:  # this speed-up is one of the ratios of the family
+            return True, family.bounds(name, base)
+        confidence = self._level_without_ranking(name)
+        _, bounds = self.ratio(name, base, confidence)
+        return (True, bounds) if confidence else (False, None)
 
     def _level_without_ranking(self, name: str) -> float | None:
         """Return the level of the interval of one speed-up in an answer without rankings, by Bonferroni.

@@ -6,8 +6,9 @@ from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.sentences.answer import answer_campaign
+from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.campaign.rehearsal import is_rehearsal
+from scaleproof.ground.campaign.rehearsal import PREFIX, is_rehearsal
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.html import jinja_environment
 from scaleproof.ground.number_format import in_unit
@@ -25,5 +26,6 @@ def write_campaign_page(inputs: PageInputs, loaded: LoadedCampaign, results: Pat
         return in_unit(answer.text, inputs.report.unit)
     runs = [read_run(folder).metrics for folder in loaded.runs(results)]
     template = jinja_environment(HOUSE).get_template("rehearsal.html.j2")
-    write_atomic(out, template.render(title=loaded.campaign.title, runs=runs))
+    of_campaign = inputs.report.model_copy(update={"campaign": loaded.name.removeprefix(PREFIX)})
+    write_atomic(out, template.render(title=loaded.campaign.title, runs=runs, command=command(of_campaign)))
     return loaded.campaign.title

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -77,6 +78,11 @@ def test_cells_that_were_edited_after_the_report_are_no_gauges(demo, tmp_path):
     assert "cells.csv is damaged (it was changed after the report was written); " in done.stderr
 
 
+def of_a_newer_version(folder: Path) -> None:
+    path = folder / "runs/ddp-n1x2/rep1/training_metrics.json"
+    path.write_text(re.sub(r'(?<="schema_version": ")[\d.]+', "9.9", path.read_text()))
+
+
 @pytest.mark.parametrize(
     ("spoil", "cure"),
     [
@@ -86,6 +92,11 @@ def test_cells_that_were_edited_after_the_report_are_no_gauges(demo, tmp_path):
         ),
         (lambda folder: (folder / "runs/ddp-n1x2/rep1/steps.csv").unlink(), r"Restore the files of runs$"),
         (lambda folder: (folder / "manifest.json").unlink(), r"What is derived is made again by: "),
+        (
+            lambda folder: shutil.copytree(folder / "runs/ddp-n1x2/rep1", folder / "runs/ddp-n1x2/rep1.bak"),
+            r"Move out of \S+/results/demo/runs what is no run: ddp-n1x2/rep1\.bak$",
+        ),
+        (of_a_newer_version, r"Update scaleproof, and verify again$"),
     ],
 )
 def test_a_failed_verification_ends_with_what_makes_the_files_again(demo, tmp_path, spoil, cure):

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_to_write, path, results_folder, text
 from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.json_faults import NEWER
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.snakemake_command import RESULTS, derive_again_command, results_option
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 # Packages are imported inside the commands: others must not wait for them.
 
 # Problems of whole files.
+REPEAT = re.compile(r"rep[1-9][0-9]*")  # a folder of a run in that of its cell
 MISSING = "is missing"
 CHANGES = "changed since"
 CHANGED = f"{CHANGES} the report was written"
@@ -81,12 +84,19 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
     from scaleproof.ground.records.run import retry_command
 
-    parts = [difference.file.split("/") for difference in differences]
-    runs = dict.fromkeys("/".join(names[1:3]) for names in parts if names[0] == "runs" and len(names) > 3)
+    newer_files = {difference.file for difference in differences if NEWER in difference.problem}
+    parts = [difference.file.split("/") for difference in differences if difference.file not in newer_files]
+    folders = [names[1:3] for names in parts if names[0] == "runs" and len(names) > 3]
+    runs = dict.fromkeys("/".join(names) for names in folders if REPEAT.fullmatch(names[1]))
+    others = dict.fromkeys("/".join(names) for names in folders if not REPEAT.fullmatch(names[1]))
     is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)
     has_other_missing = any(d.file.split("/")[0] in MEASURED_BESIDE and _is_missing_file(d) for d in differences)
     campaign = CAMPAIGNS / f"{folder.name}.yaml"
     cures = []
+    if newer_files:
+        cures.append("Update scaleproof, and verify again")
+    if others:
+        cures.append(f"Move out of {folder / 'runs'} what is no run: {', '.join(others)}")
     if runs:
         again = f", or measure again: {retry_command(campaign, runs, folder.parent)}" if campaign.is_file() else ""
         cures.append(f"Restore the files of runs{again}")

@@ -36,6 +36,9 @@ WORDS = {
 }
 
 
+NEWER = "a newer scaleproof wrote it"
+
+
 def newer_version(place: str, value: str, allowed: str) -> str:
     """Return that a newer program wrote a file, where its schema's version says so; else "".
 
@@ -47,7 +50,7 @@ def newer_version(place: str, value: str, allowed: str) -> str:
     there, *known = [tuple(map(int, number.split("."))) for number in numbers] or [()]
     if not known or there <= max(known):
         return ""
-    return f"is {value}: a newer scaleproof wrote it; this one reads {numbers[1]} to {numbers[-1]}"
+    return f"is {value}: {NEWER}; this one reads {' to '.join(dict.fromkeys((numbers[1], numbers[-1])))}"
 
 
 def read_part(path: Path, part: Callable[..., Part]) -> Part | None:

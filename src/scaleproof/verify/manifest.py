@@ -13,6 +13,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.errors import describe_first_fault, shortened
 from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
+from scaleproof.ground.json_faults import newer_version
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.result_file import ResultPart
 from scaleproof.ground.records.run import MANIFEST
@@ -100,7 +101,9 @@ def check_manifest(folder: Path) -> list[Difference]:
         allowed = "a mapping of the name of each file to its sha256"
         return [Difference(MANIFEST, "files", f"cannot be {shortened(json.dumps(listed))}; allowed: {allowed}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:
-        return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
+        version = f"{manifest.get('schema_version')!r}"
+        newer = newer_version("schema_version", version, f"'{SCHEMA_VERSION}'")
+        return [Difference(MANIFEST, "schema_version", newer or f"{version} is not known")]
 
     differences = _faults_of_demands(folder, manifest)
     if manifest.pop(SEAL, None) != _seal(manifest):  # the seal is over all other keys

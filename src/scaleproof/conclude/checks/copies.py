@@ -19,7 +19,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
-from scaleproof.ground.number_format import fixed, seconds
+from scaleproof.ground.number_format import duration_in_words, fixed, seconds
 from scaleproof.ground.records.grouping import group_by, runs_by_cell
 from scaleproof.ground.records.run import (
     COMPLETE,
@@ -236,6 +236,26 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
             hours = (first_starts[later_cell] - last_starts[cell]) / 3600
             evidence = f"{later_cell} was measured {fixed(hours, 1)} h after {cell}"
             yield Flag(evidence, cells=[cell, later_cell], about=[cell, later_cell])
+
+
+@of_runs.finds("repeat-made-later", "note")
+def repeats_came_in_order(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """A run was made after later repeats of its cell: it was tried again, and does not share the state of the machine
+    with the other runs of its round.
+
+    Detected: Starts of the runs of a cell, where no scheduler chose their order.
+    Seen: A slow run that was measured again until it was fast.
+    Repair: Say why it was made again, or run all cells again: scaleproof retry FILE --cell all.
+    """
+    for repeats in runs_by_cell(run for run in runs if not run.metrics.scheduler).values():
+        for run in repeats:
+            start_s = start_epoch_s(run)
+            later = [other for other in repeats if other.metrics.repeat > run.metrics.repeat]
+            overtaken = [other for other in later if start_epoch_s(other) < start_s]
+            if overtaken:
+                last = max(overtaken, key=start_epoch_s)
+                apart = duration_in_words(start_s - start_epoch_s(last))
+                yield Flag(f"started {apart} after {last.folder.name}", about=[run])
 
 
 @of_run.finds("record-edited", "invalid")

@@ -118,6 +118,7 @@ def test_a_run_that_cannot_stand_here_is_refused(measured, noted, spoil, part):
     with pytest.raises(UserError, match=part) as refused:
         keep(loaded, results)
     assert f"scaleproof retry {loaded.path} --cell ddp-n1x2/rep1 --results {results} && snakemake" in str(refused.value)
+    assert str(refused.value).endswith(f"; what changed: scaleproof stale --results {results}")
     assert noted == []
 
 

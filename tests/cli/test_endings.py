@@ -222,6 +222,10 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scaleproof, tm
             "import os; raise ValueError(f\"Key backend: {os.environ['MPLBACKEND']!r}\")",
             "psutil does not take MPLBACKEND=foo of the environment (Key backend: 'foo'). Unset it, or correct it",
         ),
+        (
+            "import os; raise ValueError(f\"no port: {os.environ['HF_ENDPOINT'].rpartition(':')[2]!r}\")",
+            "psutil does not take HF_ENDPOINT=http://x:abc of the environment (no port: 'abc'). Unset it, or",
+        ),
         ("raise ValueError(\"no number: ''\")", "psutil cannot be imported (ValueError: no number: ''). Install it"),
         (
             "raise ValueError('Key backend: bar')",
@@ -231,6 +235,7 @@ def test_a_library_that_cannot_be_imported_is_named_with_the_cure(scaleproof, tm
 )
 def test_a_library_that_is_damaged(scaleproof, tmp_path, monkeypatch, text, message):
     monkeypatch.setenv("MPLBACKEND", "foo")
+    monkeypatch.setenv("HF_ENDPOINT", "http://x:abc")
     monkeypatch.setenv("EMPTY", "")
     (tmp_path / "psutil.py").write_text(f"{text}\n")
     done = scaleproof(*COMMANDS["doctor"])
@@ -253,7 +258,7 @@ def test_a_file_of_the_user_that_is_called_as_a_library(scaleproof, tmp_path):
         ("random.py", ["{} is imported in place of Python's own module random: rename it, or take its folder out of"]),
         (
             "numpy.py",
-            ["numpy cannot be imported (ImportError: ", "; it is {}, maybe another", "). Rename it then"],
+            ["numpy cannot be imported (", "Error: ", "; it is {}, maybe another", "). Rename it then"],
         ),
         ("unused.py", []),
     ],

@@ -39,7 +39,8 @@ def unusable_library(error: BaseException) -> str | None:
     reason = shortened(lines[0].strip() if lines else "no reason given", 200)
     if any(words in str(error) for words in WITHOUT_MEMORY):
         return f"{name} cannot be imported: the memory is used up that this process may have (ulimit -v; {reason})"
-    refused = [f"{key}={value}" for key, value in os.environ.items() if value and f"'{value}'" in reason]
+    quoted = re.findall(r"'([^']+)'", reason)
+    refused = [f"{key}={value}" for key, value in os.environ.items() if any(_ends_with(value, end) for end in quoted)]
     if isinstance(error, ValueError) and refused:
         return f"{name} does not take {refused[0]} of the environment ({reason}). Unset it, or correct it"
     advice = _how_to_install(name, is_absent=isinstance(error, ModuleNotFoundError))
@@ -47,6 +48,11 @@ def unusable_library(error: BaseException) -> str | None:
         reason += f"; it is {file}, maybe another file of that name"
         advice = "Rename it then, or take its folder out of PYTHONPATH"
     return f"{name} cannot be imported ({type(error).__name__}: {reason}). {advice}"
+
+
+def _ends_with(value: str, end: str) -> bool:
+    """Return whether a variable's value is, or has as the port of an address, what a library quotes."""
+    return value == end or value.endswith(f":{end}")
 
 
 def _file_imported(error: BaseException) -> str | None:

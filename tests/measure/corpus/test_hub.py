@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 import subprocess
+from contextlib import nullcontext
 
 import huggingface_hub
 import pytest
@@ -12,7 +13,7 @@ from webserver import chunked, cut, on_hub, silent, status
 
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import store
-from scaleproof.measure.corpus.hub import HubFile, download_from_hub
+from scaleproof.measure.corpus.hub import HubFile, download_from_hub, hub_api
 
 CONTENT = random.Random(3).randbytes(300_000)
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -185,6 +186,22 @@ def test_nobody_listens(server, file, target):
     text = refused(target, "the connection failed", changed(file, endpoint="http://127.0.0.1:9"))
     assert f"Without a network, put the file at {target}" in text
     assert "HTTPS_PROXY names a proxy" in text
+
+
+@pytest.mark.parametrize(
+    ("proxy", "is_address"),
+    [
+        ("http://proxy:abc", False),
+        ("::::", False),
+        ("ftp://localhost:1", False),
+        ("proxy:3128", True),
+        ("http://user:word@[::1]:8080/", True),
+    ],
+)
+def test_the_hub_is_asked_by_a_proxy_that_is_an_address(monkeypatch, proxy, is_address):
+    monkeypatch.setenv("https_proxy", proxy)
+    with nullcontext() if is_address else pytest.raises(UserError, match=r"https_proxy is .*allowed in https_proxy"):
+        hub_api("https://example.invalid", None)
 
 
 def test_a_proxy_that_is_no_address(file, target, monkeypatch):

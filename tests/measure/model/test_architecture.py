@@ -19,6 +19,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import count_parameters_and_flops, inventory_of_shape
+from scaleproof.measure.model import inventory
 from scaleproof.measure.model.build import build_model
 from scaleproof.measure.model.fetch import fetch_config
 from scaleproof.measure.model.inventory import inventory_of
@@ -111,6 +112,19 @@ def test_a_function_that_fails_is_named_with_its_line(tmp_path, code, message):
     (tmp_path / "own.py").write_text(code)
     with pytest.raises(UserError, match=message):
         build_model(cell_of({"module": f"{tmp_path}/own.py:build"}))
+
+
+def test_too_few_embeddings_are_named_before_a_run(tmp_path):
+    (tmp_path / "own.py").write_text(FUNCTION.replace("vocab_size=vocab_size", "vocab_size=100"))
+    with pytest.raises(UserError, match="it has 100 embeddings for 512 tokens"):
+        inventory_of(cell_of({"module": f"{tmp_path}/own.py:build"}))
+
+
+def test_a_function_that_never_returns_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(inventory, "MOST_SECONDS", 0.05)
+    (tmp_path / "own.py").write_text("def build(vocab_size):\n    while True:\n        pass\n")
+    with pytest.raises(UserError, match=r"own\.py, line [23]: .* it has not returned after 0.05 s of computing"):
+        inventory_of(cell_of({"module": f"{tmp_path}/own.py:build"}))
 
 
 def test_the_line_of_another_files_error_is_not_taken_for_one_of_the_model(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx2
 from huggingface_hub import HfApi, HfFileMetadata, constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
@@ -37,6 +38,7 @@ from scaleproof.measure.corpus.store import (
 )
 
 NO_WAY = "; HTTPS_PROXY names a proxy, HF_ENDPOINT a mirror, and docs/corpora.md says what to do without a network"
+PROXIES = "allowed in https_proxy, http_proxy and all_proxy: an address, like http://NAME:8080"
 ROWS = 20  # of a streamed data set that `corpus check` reads
 # Without this the library asks the hub for a list of programs that may have called it, and names versions and caller.
 constants.HF_HUB_DISABLE_TELEMETRY = True
@@ -57,8 +59,24 @@ for _name in ("huggingface_hub.file_download", "huggingface_hub.utils._http"):
 
 
 def hub_api(endpoint: str, token: str | None) -> HfApi:
-    """Return the client of the hub at `endpoint`. Without a `token` it sends none, not even one stored by a login."""
+    """Return the client of the hub at `endpoint`. Without a `token` it sends none, not even one stored by a login.
+
+    Raises UserError where the environment names a proxy that is no address.
+    """
+    proxies = getproxies()
+    for name in ("http", "https", "all"):
+        if name in proxies and not _is_address(proxies[name]):
+            raise UserError(f'{name}_proxy is "{proxies[name]}"; {PROXIES}')
     return HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
+
+
+def _is_address(proxy: str) -> bool:
+    """Return whether a proxy's value is an address, with or without its scheme."""
+    try:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        return parts.scheme in ("http", "https", "socks5", "socks5h") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is no number
+        return False
 
 
 @dataclass(frozen=True)
@@ -126,7 +144,7 @@ def denied_for_library_errors(file: HubFile) -> Iterator[None]:
     except ValueError as error:  # of httpx2: it names the address
         if "proxy" not in str(error):
             raise
-        reason = f"{error}; allowed in https_proxy, http_proxy and all_proxy: an address, like http://NAME:8080"
+        reason = f"{error}; {PROXIES}"
     raise Denied(reason)  # outside of `except`, so that no traceback shows the library's error
 
 

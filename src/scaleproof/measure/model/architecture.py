@@ -43,7 +43,7 @@ def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes
             network = _from_function(model, vocab_size)
         else:
             network = _from_config(_make_config(model), vocab_size, classes)
-        faults = list(_network_faults(network, classifies=classes > 0))
+        faults = list(_network_faults(network, vocab_size, classifies=classes > 0))
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's code raises, or transformers with the user's numbers
@@ -166,8 +166,11 @@ def _load_function(path: Path, name: str) -> Any:
     return getattr(module, name)
 
 
-def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
+def _network_faults(network: PreTrainedModel, vocab_size: int, classifies: bool) -> Iterator[str]:
     """Yield reasons why formulas, strategies or the comparison of losses would be wrong for this network."""
+    rows = cast(nn.Embedding, network.get_input_embeddings()).num_embeddings
+    if rows < vocab_size:
+        yield f"it has {rows} embeddings for {vocab_size} tokens; make as many as its function's vocab_size says"
     if len(_lists_of_blocks(network)) != 1:
         yield "it has no single list of as many blocks as layers"
     marks = [getattr(module, "is_causal", None) for module in network.modules()]

@@ -7,7 +7,9 @@ from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import Inventory, inventory_of_shape
+from scaleproof.ground.time_limit import time_limit
 
+MOST_SECONDS = 20  # of computing, for what makes a network without memory for its weights
 SOME_CLASSES = 2  # classes of a classifier whose corpus has not been read yet
 
 
@@ -37,7 +39,7 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
     from scaleproof.measure.model.architecture import PRODUCTS, blocks_of, make_network
 
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), time_limit(MOST_SECONDS):
             network = make_network(model, vocab_size, classes)
     except UserError as error:
         raise UserError(str(error), ("workload", "model")) from None

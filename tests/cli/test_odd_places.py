@@ -152,8 +152,13 @@ def test_a_path_in_place_of_a_cell_is_answered_with_the_cell(tmp_path):
     (tmp_path / "mine.yaml").write_text("title: x\n")
     (tmp_path / "config").mkdir()
     (tmp_path / "config/corpora.yaml").write_text("python-docs: {source: python-docs}\n")
-    done = scaleproof("retry", "mine.yaml", "--cell", "results/mine/runs/ddp-n1x1", cwd=tmp_path)
-    assert (done.returncode, 'Did you mean "ddp-n1x1"?' in done.stderr) == (2, True), done.stderr
+    for given, meant in (
+        ("results/mine/runs/ddp-n1x1", "ddp-n1x1"),
+        ("results/mine/runs/ddp-n1x1/rep2", "ddp-n1x1/rep2"),
+        ("ddp-n1x1/rep2/", "ddp-n1x1/rep2"),  # the cell alone would lose its other runs
+    ):
+        done = scaleproof("retry", "mine.yaml", "--cell", given, cwd=tmp_path)
+        assert (done.returncode, f'Did you mean "{meant}"?' in done.stderr) == (2, True), done.stderr
 
 
 def test_stale_in_another_folder_names_that_of_the_campaigns(tmp_path):

@@ -247,7 +247,9 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
     for name in args.cell:
         slug, _, repeat = name.partition("/")
         if not slug or "/" in repeat:
-            nearest_slugs = " or ".join(part for part in Path(name).parts if part in slugs)
+            parts = Path(name).parts
+            named = [parts[place : place + 2] for place, part in enumerate(parts) if part in slugs]  # with their runs
+            nearest_slugs = " or ".join(map("/".join, named))
             hint = f' Did you mean "{nearest_slugs}"?' if nearest_slugs else f" Cells: {', '.join(slugs)}"
             raise UserError(f"--cell {shortened(name)}: a cell is named by its slug, and a run as CELL/rep1.{hint}")
         loaded.cell(slug)  # raises UserError where there is no such cell

@@ -64,7 +64,7 @@ type kind: source name | name description: title | include experiments variants:
 repeats: pairs | baseline before: a | candidate after: b | nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
 cpuspertask threads: cpus_per_device | than: better_than | matrix foreach grid sweep params parameters varies: vary
-ram memory mem memmb memgb mempercpu mempernode mempergpu: memory_per_device | minutes: seconds
+ram memory mem memmb memgb mempercpu mempernode mempergpu: memory_per_device | minutes: seconds | warmupratio: schedule
 walltime timeout runtime: time_limit | spawn: fresh | fork: forked | scheduler lrscheduler: schedule
 """
 # Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.

@@ -113,6 +113,7 @@ def test_what_only_a_shell_obeys_is_refused(command, word):
     assert f"no shell reads it, so that {word} is a plain word; write bash -c" in str(refused.value)
     assert cells(f"bash -c '{command}'")
     assert cells("./x=1/python t.py --query a=b '|x' '{ print $1, $NF }' '^a$' a~b --d=~/x")
+    assert cells("python t.py --sep '|' --lt \"<\" ';'")
 
 
 def test_a_variable_before_the_program_is_for_env():

@@ -166,7 +166,8 @@ def check_command(cell: Checked) -> None:
 
 def _check_words(words: list[str], command: str) -> None:
     """Check that a command has no word that only a shell obeys, as no shell reads it. Raises UserError."""
-    shell_words = [word for word in words if word in OF_SHELLS or word.endswith(";") or VARIABLE.fullmatch(word)]
+    obeyed = (word for word in words if word in OF_SHELLS or word.endswith(";") or VARIABLE.fullmatch(word))
+    shell_words = [word for word in obeyed if re.search(rf"(?<!\S){re.escape(word)}(?!\S)", command)]  # without quotes
     name, equals, _ = words[0].partition("=")
     sets_variable = equals and name.isidentifier()  # NAME=value program
     if sets_variable and not shell_words:

@@ -1,7 +1,6 @@
 """Checks against something absolute: other clocks, a replay, a census, the files as they were written."""
 
 import json
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -333,25 +332,6 @@ def test_runs_at_the_same_time_are_named(sound):
     assert "runs-overlap" not in codes(sound), "the time of day was set back between them"
     sound[-1] = sealed(sound[-1], beginning_with_it("monotonic"))
     assert codes(sound)["runs-overlap"] == "invalid"
-
-
-def test_cells_of_different_days_are_noted(sound):
-    for place in (3, 4, 5):
-        sound[place] = sealed(sound[place], lambda d: begin_at(d, f"2026-01-09T00:0{d['repeat']}:00Z"))
-    assert codes(sound) == {"measured-apart": "note"}
-
-
-def test_a_run_that_was_made_again_later_is_noted(sound):
-    last_start = sound[2].metrics.timestamp_utc
-    assert sound[0].metrics.cell == sound[2].metrics.cell
-    later = (datetime.fromisoformat(last_start) + timedelta(minutes=11)).isoformat()
-    sound[2] = sealed(sound[2], lambda d: begin_at(d, later))
-    assert codes(sound) == {}, "the last repeat is the last"
-    sound[2] = sealed(sound[2], lambda d: begin_at(d, last_start))
-    sound[0] = sealed(sound[0], lambda d: begin_at(d, later))
-    assert codes(sound) == {"repeat-made-later": "note"}
-    on_cluster = [sealed(run, lambda d: d.update(scheduler={"name": "slurm"})) for run in sound]
-    assert "repeat-made-later" not in codes(on_cluster)
 
 
 def test_a_key_without_a_trace_is_named(tmp_path):

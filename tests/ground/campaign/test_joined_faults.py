@@ -35,3 +35,15 @@ def test_one_message_for_one_mistake(tmp_path, repository, text, messages):
     assert len(lines) == len(messages), done.stderr
     for line, message in zip(lines, messages, strict=True):
         assert message in line
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<<<<<<< HEAD\ntitle: x\n=======\ntitle: y\n>>>>>>> b\n", "mine.yaml, line 1: a merge conflict of git"),
+        ("<demo>: 1\n", "mine.yaml is no campaign; it has <demo>"),
+    ],
+)
+def test_what_begins_with_an_angle_bracket_need_not_be_a_page(tmp_path, repository, text, message):
+    (tmp_path / "mine.yaml").write_text(text)
+    assert message in scaleproof("campaign", "validate", tmp_path / "mine.yaml", cwd=repository).stderr

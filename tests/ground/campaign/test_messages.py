@@ -123,10 +123,6 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["unknown key vary.fsdp."],
     ),
     "a page": ("<!DOCTYPE html>\n<p>title: x</p>\n", ["broken.yaml is a page (HTML), not YAML; download the raw file"]),
-    "a conflict of git in its first line": (
-        "<<<<<<< HEAD\ntitle: x\n=======\ntitle: y\n>>>>>>> other\n",
-        ["line 1: a merge conflict of git is not resolved"],
-    ),
     "another program's file": (
         "schema_version: 1\nfiles: {}\n",
         ["broken.yaml is no campaign; it has schema_version, files; allowed: title, workload"],

@@ -7,7 +7,7 @@ from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import Inventory, inventory_of_shape
-from scaleproof.ground.time_limit import time_limit
+from scaleproof.measure.model.time_limit import time_limit
 
 MOST_SECONDS = 20  # of computing, for what makes a network without memory for its weights
 SOME_CLASSES = 2  # classes of a classifier whose corpus has not been read yet

@@ -1,0 +1,25 @@
+"""When runs were made, and in which order."""
+
+from datetime import datetime, timedelta
+
+from explained_findings import codes
+from sound_records import begin_at, sealed
+
+
+def test_cells_of_different_days_are_noted(sound):
+    for place in (3, 4, 5):
+        sound[place] = sealed(sound[place], lambda d: begin_at(d, f"2026-01-09T00:0{d['repeat']}:00Z"))
+    assert codes(sound) == {"measured-apart": "note"}
+
+
+def test_a_run_that_was_made_again_later_is_noted(sound):
+    last_start = sound[2].metrics.timestamp_utc
+    assert sound[0].metrics.cell == sound[2].metrics.cell
+    later = (datetime.fromisoformat(last_start) + timedelta(minutes=11)).isoformat()
+    sound[2] = sealed(sound[2], lambda d: begin_at(d, later))
+    assert codes(sound) == {}, "the last repeat is the last"
+    sound[2] = sealed(sound[2], lambda d: begin_at(d, last_start))
+    sound[0] = sealed(sound[0], lambda d: begin_at(d, later))
+    assert codes(sound) == {"repeat-made-later": "note"}
+    on_cluster = [sealed(run, lambda d: d.update(scheduler={"name": "slurm"})) for run in sound]
+    assert "repeat-made-later" not in codes(on_cluster)

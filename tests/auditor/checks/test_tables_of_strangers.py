@@ -25,12 +25,32 @@ PARTS = rows(
     *("forward | 0.155 s (13.9%) | 0.154 s (13.4%)", "backward | 0.295 s (26.3%) | 0.295 s (25.7%)"),
     *("sync | 0.398 s (35.5%) | 0.428 s (37.2%)", "optimizer | 0.272 s (24.3%) | 0.273 s (23.7%)"),
 )
+PERCENTILES = (
+    rows(
+        " | FP16 Latency (ms) Percentiles | | | FP32 Latency (ms) Percentiles | | | FP16/FP32 speed up",
+        *(
+            "BS | 90% | 99% | Avg | 90% | 99% | Avg | Avg",
+            "8 | 54.80 | 66.23 | 52.95 | 130.65 | 132.91 | 129.82 | 2.45",
+        ),
+        *("16 | 73.02 | 75.83 | 71.96 | 157.53 | 160.73 | 155.51 | 2.16",),
+        *("1 | 48.10 | 52.71 | 47.20 | 73.34 | 74.19 | 72.69 | 1.54",),
+        *("2 | 64.21 | 65.56 | 56.06 | 129.48 | 131.78 | 126.36 | 2.25",),
+    )
+    + "\n"
+    + rows("GPUs | tokens/s", "1 | 9", "2 | 17")
+)
+LARGEST_OF_ALL = "We trained on 4 nodes with 8 GPUs each.\n\n" + rows("GPUs | tokens/s", "8 | 90,000", "32 | 340,000")
+OF_NODES = "We had 4 nodes with 8 GPUs each.\n\n" + rows(
+    "Nodes | GPUs | tokens/s", "1 | 8 | 90,000", "4 | 32 | 340,000"
+)
+POWERS = "Bandwidth: `3996*10**6 * 1024 * 2 / 10**12 = 8.184` TBps\n\n" + rows("GPUs | tokens/s", "1 | 9", "2 | 17")
+PRODUCT = "It takes **3 GPUs** x **8 GB** = 24 GB\n\n" + rows("GPUs | tokens/s", "1 | 9", "2 | 17")
 TIMES = "batch_size,seq_len,B_c,time_ms\n" + "".join(
     f"5,4096,{n},{t}\n" for n, t in ((1, 23584.2), (2, 14491.4), (4, 9675.07))
 )
 
 
-@pytest.mark.parametrize("table", [BATCHES, CACHED, PHASES, ABOUT_ONE, PARTS])
+@pytest.mark.parametrize("table", [BATCHES, CACHED, PHASES, ABOUT_ONE, PARTS, PERCENTILES, LARGEST_OF_ALL, OF_NODES])
 def test_a_sound_table_is_not_accused(tmp_path, table):
     findings = audited(tmp_path, f"# Results\n\n{table}\n")
     assert [code for code, finding in findings.items() if finding.severity in ("suspect", "invalid")] == []
@@ -40,6 +60,8 @@ def test_a_sound_table_is_not_accused(tmp_path, table):
     ("table", "right", "wrong"),
     [
         (ABOUT_ONE, "8.1x", "3.1x"),
+        (PERCENTILES, "2.25", "2.02"),
+        (OF_NODES, "| 4 | 32 |", "| 4 | 64 |"),
     ],
 )
 def test_a_fault_in_it_is(tmp_path, table, right, wrong):
@@ -61,3 +83,8 @@ def test_equal_memory_does_not_make_two_runs_one(tmp_path, latency, differs):
     second = rows(heading, f"Qwen 7B | {latency} | {teacher} | 13.81", f"Qwen 2B | 0.224 | {rate} | 61.42 | 4.431")
     (tmp_path / "other.md").write_text(f"# Results\n\n{second}\n")
     assert ("files-disagree" in audited(tmp_path, f"# Results\n\n{first}\n")) == differs
+
+
+@pytest.mark.parametrize(("text", "is_noted"), [(POWERS, False), (PRODUCT, False), (PRODUCT.replace("24", "42"), True)])
+def test_powers_are_no_bold_figures(tmp_path, text, is_noted):
+    assert ("claim-not-in-data" in audited(tmp_path, f"# Results\n\n{text}\n")) == is_noted

@@ -120,3 +120,20 @@ def test_rows_without_a_rate_are_counted(tmp_path):
     assert unread_rows_text(path, 8) == "2 rows of 3 not read; the first, scaling.csv:3: has no rate above 0"
     path.write_text("gpus,tokens/s\n1,1000\n2,1900\n")
     assert unread_rows_text(path, 8) == ""
+
+
+TABLE = "| GPUs | tokens/s |\n|---|---|\n| 1 | {} |\n\n"
+
+
+@pytest.mark.parametrize(
+    ("headings", "names"),
+    [
+        (("## FP32", "## FP16"), ["FP32", "FP16"]),
+        (("## FP16\n\n### Batch 1", "## FP16\n\n### Batch 2"), ["Batch 1", "Batch 2"]),
+        (("text", "text"), ["results.md:5", "results.md:11"]),
+    ],
+)
+def test_tables_under_different_headings_are_different_series(series, headings, names):
+    first, second = (f"{heading}\n\n{TABLE.format(rate)}" for heading, rate in zip(headings, (100, 300), strict=True))
+    assert series(f"# A100\n\n{first}{second}", "results.md") == {names[0]: {1: [100]}, names[1]: {1: [300]}}
+    assert series(f"# A100\n\n{first}", "results.md") == {"": {1: [100]}}

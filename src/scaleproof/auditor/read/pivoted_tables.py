@@ -24,17 +24,20 @@ def join_lines_of_headings(grid: Grid) -> None:
     filled = grid.header[:1]
     for heading in grid.header[1:]:
         filled.append(heading or (filled[-1] if len(filled) > 1 else ""))
+    statistics = [0]  # "90%", "99%", "Avg" of each line
     for _, cells in grid.rows[:2]:
-        if any(re.search(r"\d", cell) for cell in cells):
+        are_statistics = [statistic_alone(cell.lower().rstrip(" %")) is not None for cell in cells]
+        if any(re.search(r"\d", cell) for cell, is_one in zip(cells, are_statistics, strict=True) if not is_one):
             break
+        statistics.append(sum(are_statistics))
         filled = [f"{upper} {cell}".strip() for upper, cell in zip_longest(filled, cells, fillvalue="")]
         candidates.append(filled)
     columns = [[column_of(heading) for heading in header] for header in candidates]
     # "Time (s)" twice above "ours", "theirs" is half a heading.
     names = [len(set(header)) if grid.form == "LaTeX table" else 0 for header in candidates]
     understood = [
-        (count, sum(c.kind is not None for c in row), sum(c.unit is not None for c in row))
-        for count, row in zip(names, columns, strict=True)
+        (count, sum(c.kind is not None for c in row), sum(c.unit is not None for c in row), statistic_count)
+        for count, row, statistic_count in zip(names, columns, statistics, strict=True)
     ]
     best = understood.index(max(understood))
     grid.header, grid.rows = candidates[best], grid.rows[best:]

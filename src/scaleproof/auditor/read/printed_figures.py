@@ -210,6 +210,7 @@ VERDICT = re.compile(
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
 MARKUP = re.compile(r"[<&{\\$\[*_`~†‡¹²³⁴✅❌⚠⭐✓✔\ufe0f\U0001f300-\U0001faff↑↓\u00a0\u202f\t]|  ")
+BOLD = r"\*\*(?!(?<=\d\*\*)\d)"  # "**8**", but not 10**6, which is a power
 # Marks of footnotes ("[^1]", not "[ms]"), medals and ticks, and the arrow behind a figure: which way is better.
 ORNAMENTS = re.compile(
     r"\[(?!(?:[munµ]?s|min|h|[KMGT]i?B)\])\^?\w{1,3}\]|[†‡✅❌⚠⭐✓✔\ufe0f\U0001f300-\U0001faff]|(?<=[\d%x×]) ?[↑↓]$|"
@@ -252,9 +253,8 @@ def plain_text(cell: str) -> str:
     if "\\" in text or "$" in text:
         text = _without_latex(text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)  # of a link or a picture its text
-    text = ORNAMENTS.sub("", text)
-    text = text.replace("**", "").replace("__", "").replace("`", "").replace("~~", "")
-    text = re.sub(r"(?<!\w)[*_](.+?)[*_](?!\w)", r"\1", text)  # *italic*, but not tokens_per_s
+    text = re.sub(rf"{BOLD}|__|`|~~", "", ORNAMENTS.sub("", text))
+    text = re.sub(r"(?<!\w)[*_](?! )(.+?)(?<! )[*_](?!\w)", r"\1", text)  # *italic*, but not tokens_per_s and 2 * 3 * 4
     return re.sub(r"[\s\u00a0\u202f]+", " ", text).strip().strip("*").strip()
 
 

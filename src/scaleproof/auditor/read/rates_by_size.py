@@ -39,21 +39,32 @@ class SizedRow(NamedTuple):
 def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
     """Return the series in the tables of a file, by name: {"ddp": {1: [100.0], 2: [97.0]}}, per device.
 
-    Rates are as printed, or a global batch over the time of a step. Rows that differ in nothing but devices are a
-    series. `devices_per_node`: for rows that say nodes alone. Raises UserError where no table has devices and rates.
+    Rates are as printed, or a global batch over the time of a step. Rows of a table that differ in nothing but
+    devices are a series; of several tables the heading is in its name. `devices_per_node`: for rows that say nodes
+    alone. Raises UserError where no table has devices and rates.
     """
     evidence = gather([path])
-    series: dict[str, Rates] = {}
-    for table in evidence.tables:
-        for name, rows in _series_of(table, devices_per_node):
-            rates = series.setdefault(name, {})
-            for devices, rate in rows:
-                rates.setdefault(devices, []).append(rate)
+    every = [(table, name, rows) for table in evidence.tables for name, rows in _series_of(table, devices_per_node)]
+    titles = _titles(list({table.name: table for table, *_ in every}.values()))
+    by_name = lists_by_key((f"{titles[table.name]} {name}".strip(), row) for table, name, rows in every for row in rows)
+    series = {name: lists_by_key(rows) for name, rows in by_name.items()}
     if not series and (fault := content_fault(path)):
         raise UserError(f"{path}{fault}")
     if not series:
         raise _no_series(path, evidence)
     return series
+
+
+def _titles(tables: list[ReportedTable]) -> dict[str, str]:
+    """Return for each table of a file what tells it from the others: headings that not all have, else its place."""
+    if len(tables) == 1:
+        return {tables[0].name: ""}
+    paths = [list(filter(None, [*table.section, table.caption])) for table in tables]
+    titles = [" / ".join(part for part in path if not all(part in other for other in paths)) for path in paths]
+    return {
+        table.name: title if title and titles.count(title) == 1 else f"{title} {table.name}".strip()
+        for table, title in zip(tables, titles, strict=True)
+    }
 
 
 def _no_series(path: Path, evidence: Evidence) -> UserError:

@@ -15,6 +15,7 @@ from scaleproof.ground.errors import plural
 
 # Kinds whose value is a word.
 WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status")
+SIZES = frozenset(("devices", "nodes"))  # of a run
 
 SETTINGS = {
     *("micro_batch", "batch", "accumulation", "global_batch", "global_batch_tokens", "seq_len", "steps"),
@@ -300,6 +301,14 @@ class ReportedTable:
 
     def kinds(self) -> set[str]:
         return {figure.kind for row in self.rows for figure in row.figures}
+
+    def figures_of_all(self, numbers: dict[str, int], text: str) -> list[Quantity]:
+        """Return the `numbers` of a text as figures of all rows: "on 8 GPUs" -> devices, 8.
+
+        A table with sizes of its own takes none of the text: "4 nodes with 8 GPUs each" is one of its rows.
+        """
+        left_out = frozenset() if self.kinds().isdisjoint(SIZES) else SIZES
+        return [Quantity(kind, float(n), str(n), text) for kind, n in numbers.items() if kind not in left_out]
 
 
 def resolution_of(number: str) -> float:

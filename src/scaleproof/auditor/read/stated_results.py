@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from scaleproof.auditor.read.printed_figures import NUMBER, Unit, figures_of, number, plain_text, unit_of
+from scaleproof.auditor.read.printed_figures import BOLD, NUMBER, Unit, figures_of, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedResult
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
 
@@ -143,7 +143,7 @@ def _change_of(m: re.Match[str], source: str, dimensions: frozenset[str]) -> Ite
 
 
 _ROMAN = re.compile(r"(?:\\ )?\\mathrm\{(\w+)\}")  # LaTeX's: "8.72\ \mathrm{GiB}"
-_MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of the item of a list
+_MARKS = re.compile(BOLD + r"|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of the item of a list
 # A number with its unit, "$2/GPU-hour"; "x" is no unit here.
 _TERM = rf"\$?{_POSITIVE}(?: ?%|(?:/| ?(?![x×](?![a-z])))[A-Za-zµ][A-Za-zµ/.-]*(?: (?!x )[A-Za-z][A-Za-z/-]*){{0,2}})?"
 # Right behind a word, "=" names a setting: "32x32 with padding=4".

@@ -147,8 +147,8 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     if device := only_device(grid.above):
         table.words.setdefault("device", device)
 
-    table.figures = _figures_of_description(description, grid.caption or table.heading)
-    table.above = _figures_of_description(describe(grid.above), grid.above)
+    table.figures = table.figures_of_all(description.numbers, grid.caption or table.heading)
+    table.above = table.figures_of_all(describe(grid.above).numbers, grid.above)
     epochs = {m[1] for m in EPOCHS.finditer(" . ".join((text, grid.above)))}
     if len(epochs) == 1:
         (count,) = epochs
@@ -163,11 +163,6 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
         if is_inference([row.label, headings, *texts_around, " ".join(row.texts)]):
             row.words["phase"] = "inference"
         row.remarks |= remarks
-
-
-def _figures_of_description(description: Description, text: str) -> list[Quantity]:
-    """Return the numbers that a text states as figures: "on 8 GPUs" -> devices, 8."""
-    return [Quantity(kind, float(number), str(number), text) for kind, number in description.numbers.items()]
 
 
 def _header_with_units(grid: Grid) -> list[str]:

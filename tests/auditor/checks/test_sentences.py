@@ -37,6 +37,7 @@ OF_OTHERS = (
     "The forward pass of vLLM is 5.3x faster than SGLang.",
     "vLLM is 5.3x faster than SGLang before the change.",
     "vLLM is more than 5.3x faster than SGLang.",
+    "Training is 5.3x faster on 4 GPUs than on one of our laptops.",
     "FSDP on 4 GPUs has 32.6% MFU.",  # within 5 %
 )
 
@@ -63,6 +64,7 @@ RATES = "| GPUs | tokens/s |\n|---|---|\n| 1 | 11,200 |\n| 2 | 21,300 |\n| 4 | 4
 OF_SIZES = {
     "Training on 4 GPUs is {}x faster than on one GPU. The efficiency on 2 GPUs is 95 %.": ("3.73", "4.3"),
     "Training on 4 GPUs is {}x faster than on one GPU. We also have a run on 2 GPUs.": ("3.73", "4.3"),
+    "Training is **{}x faster on 4 GPUs** than on one.": ("3.73", "4.3"),
     "With 4 GPUs we get a {}x speedup over one GPU. On 2 GPUs it is less.": ("3.73", "4.3"),
     "Using 4 GPUs gave us a speedup of {}x over a single GPU.": ("3.73", "2.9"),
     "4 GPUs are {}x faster than 1 GPU.": ("3.7", "2.9"),

@@ -71,6 +71,14 @@ def test_a_loss_that_is_nan_to_the_end(tmp_path, name):
     assert (named.severity, "from step 10 to the last one" in named.evidence) == ("invalid", True)
 
 
+def test_a_line_that_counts_its_iterations_is_one_line(tmp_path):
+    lines = megatron("nan")
+    (tmp_path / "out.txt").write_text(lines)
+    evidence = finding(tmp_path).evidence
+    (tmp_path / "out.txt").write_text(lines.replace("nan iterations:   0", "nan iterations:  10"))
+    assert finding(tmp_path).evidence == evidence
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_loss_that_falls_is_of_training(tmp_path, name):
     (tmp_path / name).write_text(WRITERS[name](FALLS))

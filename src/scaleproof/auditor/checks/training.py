@@ -81,7 +81,7 @@ def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
     losses = run.logged_steps.figures("loss")  # NaN also where a line has no loss; `nan_steps`: a NaN was printed
     steps_with_number = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
     last_with_number = int(steps_with_number.max()) if steps_with_number.size else -1
-    lost = sorted(step for step in run.nan_steps if step > last_with_number)
+    lost = sorted({step for step in run.nan_steps if step > last_with_number})
     return (lost[0], len(lost)) if len(lost) >= FEWEST_LOST else None
 
 

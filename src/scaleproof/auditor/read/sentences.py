@@ -105,7 +105,7 @@ _ON_DEVICES = re.compile(
 )
 _OVER_DEVICES = re.compile(
     rf"(?i)\b(?:vs\.?|versus|over|compared (?:to|with)|relative to|than(?: on| with)?)(?: the| a| using)? "
-    rf"{_COUNT}[ -]?(?:[x×] ?)?(?:(?!\d)\w+ )?{ANY_DEVICE}"
+    rf"{_COUNT}(?:[ -]?(?:[x×] ?)?(?:(?!\d)\w+ )?{ANY_DEVICE}|(?<=than on one)(?=[.,;)]|$))"
 )
 _FROM_TO_DEVICES = re.compile(
     rf"(?i)\b(?:from )?{_COUNT} ?(?:(?:{DEVICE}) )?(?:to|→|->) ?{_COUNT} ?(?:\w+ )?(?:{DEVICE}|{DEVICES})"

@@ -65,7 +65,8 @@ class Megatron(LogReader):
         self._count_skipped(whole_number(texts.get("number of skipped iterations")) or 0)
         nan_count = whole_number(texts.get("number of nan iterations"))  # since the line before, without their numbers
         if nan_count:
-            run.nan_steps += [step.step] * min(nan_count, 10_000)
+            own = run.nan_steps[-1:] == [step.step]  # of its loss, which `self.step` has counted
+            run.nan_steps += [step.step] * (min(nan_count, 10_000) - own)
 
     def _count_skipped(self, count: int) -> None:
         """Count skipped iterations, except the first ones, in which the loss scaler looks for its scale."""

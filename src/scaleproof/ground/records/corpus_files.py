@@ -61,9 +61,14 @@ _OF_TOKENS = TypeAdapter(DescribedTokens)
 _OF_CORPUS = TypeAdapter(DescribedCorpus)
 
 
+def read_tokens_record(folder: Path) -> DescribedTokens:
+    """Return what tokens.json in `folder` says. Raises UserError where it is missing or damaged."""
+    return read_record(folder / TOKENS, lambda data: _OF_TOKENS.validate_json(data, strict=True))
+
+
 def read_tokens(folder: Path) -> DescribedTokens:
     """Return what tokens.json in `folder` says. Raises UserError where it, or a file beside it, is damaged."""
-    tokens = read_record(folder / TOKENS, lambda data: _OF_TOKENS.validate_json(data, strict=True))
+    tokens = read_tokens_record(folder)
     splits = [tokens["train"], *([tokens["val"]] if "val" in tokens else [])]
     for file in (*splits, *(split["labels"] for split in splits if "labels" in split)):
         path = folder / file["file"]

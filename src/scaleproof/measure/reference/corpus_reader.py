@@ -25,7 +25,7 @@ from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.errors import damaged_file, missing_file, shortened
 from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
-from scaleproof.ground.records.corpus_files import read_corpus_record, read_tokens
+from scaleproof.ground.records.corpus_files import read_corpus_record, read_tokens_record
 from scaleproof.measure.reference.schema import CorpusReading
 from scaleproof.measure.reference.source_reader import read_source
 
@@ -45,7 +45,7 @@ def read_corpus(folder: Path, corpus: Corpus, downloads: Path) -> CorpusReading:
     `folder`: results/corpora/<corpus>/<tokenizer>. `corpus`: as the campaign describes it. `downloads`: the folder of
     its downloaded files. Raises UserError where a file is missing or damaged.
     """
-    token_record: dict[str, Any] = dict(read_tokens(folder))
+    token_record: dict[str, Any] = dict(read_tokens_record(folder))
     splits = {name: _Split(folder, token_record, name) for name in ("train", "val")}
     corpus_record: dict[str, Any] = dict(read_corpus_record(folder.parent))
     store = _DocumentStore(folder.parent / "documents.parquet", corpus_record["validation_fraction"])

@@ -27,7 +27,7 @@ OTHERS = {
     *("cell", "value", "low", "high"),  # groups of a pattern
     "warmup",  # a phase of steps.csv
     *("class", "data-cell", "data-file", "data-id", "data-sha", "title", "href", "id", "nth"),
-    "data-order",
+    *("data-order", "speedup_in_answer"),  # the second of reports before schema 6
     *("d", "x", "y"),  # of a drawing
     *(
         "work.global_batch",

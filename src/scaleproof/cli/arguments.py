@@ -15,18 +15,8 @@ Group = argparse._SubParsersAction
 
 # Words that people try as commands, for what the workflow does.
 WORKFLOW_WORDS = (
-    "run",
-    "train",
-    "launch",
-    "start",
-    "execute",
-    "bench",
-    "benchmark",
-    "report",
-    "build",
-    "submit",
-    "plot",
-    "charts",
+    *("run", "launch", "start", "execute", "bench", "benchmark"),
+    *("report", "build", "submit", "plot", "charts"),
 )
 # Shell -> its function that completes the names of files and folders, for shtab.
 OF_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}

@@ -119,14 +119,13 @@ def look_up_planned(
             raise
         items = []  # gone since the workflow planned it: raises below
     if planned and list(planned) != [item.planned_fingerprint for item in items]:
-        raise _changed(file, what, *planned)
+        raise _changed(file, what)
     return items
 
 
-def _changed(file: Path, what: str, *planned: str) -> UserError:
-    """Return the error for an item `what` that the campaign's file no longer has as it was `planned`."""
-    of_before = f" (no longer that of --fingerprints {shortened(' '.join(planned), 40)})" * bool(planned)
-    return UserError(f"{file}: {what} was changed while the workflow ran{of_before}; start snakemake again")
+def _changed(file: Path, what: str) -> UserError:
+    """Return the error for an item `what` that the campaign's file no longer has as it was planned."""
+    return UserError(f"{file}: {what} was changed while the workflow ran; start snakemake again")
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[Path,
         names = names_of_runs(changed)
         fault = f"{next(iter(changed.values()))}. {plural(len(changed), 'run')} cannot be kept"
         advice = f"measure them again, then keep the others: {retry_command(loaded.path, names, results)}"
-        advice += f"; what changed: scaleproof stale{results_option(results)}"
+        advice += "; what changed: scaleproof stale" + results_option(results)
         raise UserError(f"nothing was kept: {fault}; {advice}")
 
 

@@ -36,7 +36,7 @@ WORDS = {
 }
 
 
-NEWER = "a newer scaleproof wrote it"
+NEWER = "it was written by a newer version of scaleproof"
 
 
 def newer_version(place: str, value: str, allowed: str) -> str:

@@ -275,7 +275,7 @@ def test_they_are_counted_when_snakemake_ends(campaign, monkeypatch):
         ),
         (
             {"status": "ok", "schema_version": "3.10"},
-            "schema_version is '3.10': a newer scaleproof wrote it; this one reads 3.0 to 3.3",
+            "schema_version is '3.10': it was written by a newer version of scaleproof; this one reads 3.0 to 3.3",
         ),
     ],
 )

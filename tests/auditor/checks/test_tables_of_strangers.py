@@ -88,3 +88,26 @@ def test_equal_memory_does_not_make_two_runs_one(tmp_path, latency, differs):
 @pytest.mark.parametrize(("text", "is_noted"), [(POWERS, False), (PRODUCT, False), (PRODUCT.replace("24", "42"), True)])
 def test_powers_are_no_bold_figures(tmp_path, text, is_noted):
     assert ("claim-not-in-data" in audited(tmp_path, f"# Results\n\n{text}\n")) == is_noted
+
+
+def test_a_ratio_is_over_the_baseline_that_most_rows_follow(tmp_path):
+    table = rows(
+        "Dimension | GPUs | Batch size / GPU | Throughput [img/s] | Weak scaling",
+        *(
+            "2 | 1 | 32 | 748.56 | -",
+            "2 | 1 | 64 | 804.23 | -",
+            "2 | 1 | 128 | 881.87 | -",
+            "2 | 8 | 32 | 5420.51 | 6.91",
+        ),
+        *(
+            "2 | 8 | 64 | 6250.52 | 7.77",
+            "2 | 8 | 128 | 6841.78 | 7.76",
+            "3 | 1 | 1 | 11.63 | -",
+            "3 | 1 | 2 | 11.81 | -",
+        ),
+        *("3 | 1 | 4 | 12.17 | -", "3 | 8 | 1 | 91.11 | 7.83", "3 | 8 | 2 | 92.91 | 7.87", "3 | 8 | 4 | 96.52 | 7.93"),
+    )
+    wrong = audited(tmp_path, f"# Results\n\n{table.replace('6.91', '5.91')}\n")["speedup-not-in-table"].evidence
+    assert "5420.51 / 748.56" in wrong
+    right = audited(tmp_path, f"# Results\n\n{table.replace('6.91', '7.24')}\n")
+    assert "speedup-not-in-table" not in right

@@ -233,6 +233,11 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     meant = max((one for one in explanations if one.is_meant), key=attrgetter("rank"), default=None)
     if meant is None:
         return
+    is_only_meaning = meant.formula.expected == formulas.ONLY_MEANING
+    if meant.is_over_rows:  # of several rows that are 1, the one that more rows are over: that of their batch size
+        over_same = [one for one in explanations if one.formula.sources == meant.formula.sources]
+        marked = [one for one in over_same if "that is 1" in one.formula.name]
+        meant = max([meant, *marked], key=lambda one: int(one.agrees.sum()))
 
     formula, agreeing = meant.formula, int(meant.agrees.sum())
     marked_count = sum(formulas.is_marked(target, i) for i in range(len(target.texts)))
@@ -254,7 +259,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     is_printed = np.any([np.abs(ratios / sign - 1) <= FIT_TOLERANCE for sign in signs], axis=0)
     wrong_rows = np.flatnonzero(meant.contradicts & is_measured & ~is_printed).tolist()
     # Few rows may follow a formula by chance, or for a reason that the table does not say.
-    is_proven = formula.expected == formulas.ONLY_MEANING or agreeing >= ROWS_PER_ODD_ROW * len(wrong_rows)
+    is_proven = is_only_meaning or agreeing >= ROWS_PER_ODD_ROW * len(wrong_rows)
     severity: Severity | None = None if is_proven else "note"
     for i in wrong_rows:
         other_ways = [e for e in explanations if e.formula.sources == inverse and e.agrees[i]]

@@ -7,6 +7,8 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 
 HEAD = "title: x\nwork: {global_batch: 8%s}\n"
 SIZES = "vary: {strategy: [%s], geometry: [%s]}\n"
+COMMAND = "title: x\nworkload: {command: 'torchrun %s train.py'}\n%s"
+SIZES_OF_COMMAND = "vary: {geometry: [1x1, 1x2]}\n"
 
 
 def doubts(folder, text: str) -> str:
@@ -27,6 +29,8 @@ def doubts(folder, text: str) -> str:
         (HEAD % "" + "trace: {nodes: all}\n", "trace names no cells, and nothing is traced"),
         (HEAD % "" + "target_loss: 50\n", "target_loss 50.0 is reached without training"),
         (HEAD % "" + SIZES % ("ddp", "1x1, 1x2") + "forecast: {hold_out: [1x2]}\n", "no strategy two sizes"),
+        (COMMAND % ("--nproc-per-node=2", "") + SIZES_OF_COMMAND, "{devices} stands for it: n1x1"),
+        (COMMAND % ("", "work: {steps: 100}\n"), "work.steps changes nothing: workload.command has no {steps}: n1x1"),
     ],
 )
 def test_what_is_hardly_meant_is_named(tmp_path, repository, monkeypatch, text, doubt):
@@ -43,6 +47,9 @@ def test_what_is_hardly_meant_is_named(tmp_path, repository, monkeypatch, text, 
         HEAD % ", optimizer: {learning_rate: 0.01}" + "target_loss: 5\n",
         HEAD % "" + SIZES % ("ddp", "1x1, 1x2, 1x4") + "forecast: {hold_out: [1x4]}\n",
         "title: x\nworkload: {command: python train.py}\ntarget_loss: 50\n",
+        COMMAND % ("--nproc-per-node=2", "vary: {geometry: [1x2]}\n"),
+        COMMAND % ("--nproc-per-node {devices}", "") + SIZES_OF_COMMAND,
+        COMMAND % ("--nproc-per-node gpu t.py --steps {steps}", "work: {steps: 100}\n"),
     ],
 )
 def test_what_is_common_is_not(tmp_path, repository, monkeypatch, text):

@@ -1,6 +1,7 @@
 """Keys of a campaign that are allowed, and cannot be meant as far as is known."""
 
 import math
+import re
 from collections.abc import Sequence
 
 from scaleproof.ground.campaign.cells import Cell
@@ -9,12 +10,14 @@ from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.measure.machine.applicable import reason_anywhere
 from scaleproof.measure.machine.gpus import Gpu
 
+PROCESSES = re.compile(r"--nproc[-_]per[-_]node[= ](\d+)\b")
 LEARNING_RATES = (1e-8, 0.1)  # of AdamW; those of published language models are from 1e-6 to 0.01
 
 
 def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
     """Return a paragraph with a line for each doubt, and the cells that it is about; "" where there are none."""
     trained = [cell for cell in loaded.cells if cell.command is None]
+    run = [cell for cell in loaded.cells if cell.command is not None]
     target = loaded.campaign.target_loss
     least, most = LEARNING_RATES
     cells_by_doubt = {
@@ -37,6 +40,14 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
             cell for cell in trained if loaded.held_out(cell) and not gpus and _largest_series(loaded, trained) < 2
         ],
     }
+    cells_by_doubt |= {
+        "workload.command states another number of processes than the cell has devices; {devices} stands for it": [
+            cell for cell in run if _stated_processes(cell) not in (None, cell.execution.geometry.devices_per_node)
+        ],
+        "work.steps changes nothing: workload.command has no {steps}": [
+            cell for cell in run if "{steps}" not in (cell.command or "") and "steps" in cell.work.model_fields_set
+        ],
+    }
     lines = [f"  {doubt}: {', '.join(cell.slug for cell in cells)}" for doubt, cells in cells_by_doubt.items() if cells]
     if loaded.campaign.trace.model_fields_set - {"cells"} and not loaded.traced:
         lines.append("  trace names no cells, and nothing is traced: add cells: all, or names of cells")
@@ -47,6 +58,12 @@ def _questioned(loaded: LoadedCampaign) -> Sequence[Cell]:
     """Return the cells that the campaign's question is about."""
     names = (cells_of_question(loaded.campaign.question, loaded.cells) or {}).values()
     return [cell for cell in loaded.cells if cell.slug in names]
+
+
+def _stated_processes(cell: Cell) -> int | None:
+    """Return how many processes on each node a command says that its launcher is to start; None where it does not."""
+    stated = PROCESSES.search(" ".join(cell.words))
+    return int(stated[1]) if stated else None
 
 
 def _guessing_loss(cell: Cell) -> float:

@@ -53,7 +53,7 @@ MEANT = [
     ("work: {per_device_train_batch_size: 8}", 'Did you mean "micro_batch"?'),
     ("work: {train_micro_batch_size_per_gpu: 8}", 'Did you mean "micro_batch"?'),
     ("work: {train-iters: 3}", 'Did you mean "steps"?'),
-    ("work: {warmup_ratio: 0.1}", 'Did you mean "warmup_steps"?'),
+    ("work: {warmup_ratio: 0.1}", 'Did you mean "schedule"?'),
     ("work: {optimizer: {adam_beta1: 0.9}}", 'Did you mean "betas"?'),
     ("workload: {model: {num-attention-heads: 4}}", 'Did you mean "heads"?'),
     ("resources: {slurm_partition: gpu}", "It is the profile's business: slurm_partition in profiles/slurm"),

@@ -2,14 +2,17 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from synthetic import rewrite, write_run
 
-from scaleproof.driver import snakemake_view
+from scaleproof.driver import snakemake_view, stale
 from scaleproof.driver.keep import keep, measured_beside, unrecorded_text
+from scaleproof.driver.snakemake_view import Seen
+from scaleproof.driver.stale import stale_runs, stale_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
@@ -65,6 +68,33 @@ def test_all_finished_runs_are_kept(measured, noted):
     folders = keep(loaded, results)
     assert folders == loaded.runs(results)
     assert noted == [folder / "training_metrics.json" for folder in folders]
+
+
+def test_a_job_that_lacks_a_run_is_made_again(measured, noted, monkeypatch):
+    """A cell that was added makes it another job of the same name."""
+    loaded, results = measured
+    folders = loaded.runs(results)
+    records = {folder: results / f"sizes/together/{folder.name}.json" for folder in folders}
+    for record in records.values():
+        record.parent.mkdir(exist_ok=True)
+        record.write_text("{}")
+    shutil.rmtree(results / RUN)
+    monkeypatch.setattr("scaleproof.driver.keep.records_of_runs", lambda *_: records)
+    keep(loaded, results)
+    assert [record.name for record in sorted(set(records.values())) if record.exists()] == ["rep2.json"]
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_runs_that_snakemake_would_not_make_are_led_to_keep(measured, noted, monkeypatch, pending):
+    """Of a copied campaign it has no record of what its table was made from."""
+    loaded, results = measured
+    shutil.rmtree(results / RUN)
+    table = results / "sizes/runs.csv"
+    monkeypatch.setattr(stale, "ask_snakemake", lambda _: {table: Seen("collect", pending, recorded=pending)})
+    text = stale_text(stale_runs(loaded.path, results))
+    advice = f"would make none of these; first: scaleproof keep {loaded.path} --results {results}"
+    assert "sizes: not made yet: 1 run" in text
+    assert (advice in text) == (not pending)
 
 
 def test_other_code_of_kept_runs_counts_as_todays(measured):

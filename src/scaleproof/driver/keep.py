@@ -58,6 +58,11 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     _raise_if_changed(loaded, results, changed)
     _check_tokens(loaded, results, records)
 
+    # A job of several runs keeps those that are finished: without its record Snakemake lets it make the missing ones.
+    for folder, record in records_of_runs(loaded, results).items():
+        if not (folder / METRICS).is_file():
+            record.unlink(missing_ok=True)
+
     # The files that Snakemake knows: records of shared jobs, or the metrics of each run.
     outputs = loaded.records(results) if loaded.shared_jobs else [folder / METRICS for folder in loaded.runs(results)]
     files = [path for path in (*outputs, *measured_beside(loaded, results)) if path.is_file()]

@@ -17,7 +17,7 @@ from scaleproof.ground.verdict import Status
 from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, TRACED, all_words, meaning_of_word
 
 # Headings of the table of what was run, which say what they are.
-PLAIN = "Commit, Date, Machine, Measuring code, Operating system, Parameters, Processor, Python, file, "
+PLAIN = "Commit, Date, Machine, Operating system, Processor, Python, file, "
 PLAIN += "scaleproof, torch, transformers"
 PLAIN_OF_TEMPLATES = "Chart, Charts, Columns, columns, Definitions, Environment, In all rows, Machine check, Names, "
 PLAIN_OF_TEMPLATES += "Order, This page, Words, what"

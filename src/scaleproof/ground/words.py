@@ -123,7 +123,13 @@ ANSWERS: Words = {
     "waiver, waived": "A finding that a project lives with, by its code, place, reason and last day: scaleproof.toml "
     "(docs/ci.md). An audit counts it, and does not fail for it.",
     "coverage": "How often intervals hold the truth, by simulation or over published series.",
-    "timed window": MEASURED["step, window"],
+    "timed window, optimizer step": MEASURED["step, window"],
+    "null pair": PAIRS["pair"],
+    "family": "Comparisons whose intervals hold together: the cells of one size with each other and with one device.",
+    "census": "What a step of the witness shows of the program that really runs: operations, bytes, dtypes, kernels.",
+    "tied head": "The output layer shares its weights with the embedding of tokens: they are counted once.",
+    "parameters": "Of a model: its weights, counted as it was built; tied ones once.",
+    "measuring code, code": "The sha256 of the program that takes part in a run: runs of other code are other runs.",
     "warm-up": "The steps before the window, in no figure: work.warmup_steps.",
     "validation": "The loss on held-out documents after the window, in no rate: work.validation_samples.",
     "rate": "tokens/s in the window, or another unit of work per second: all work over all time.",
@@ -143,7 +149,8 @@ ANSWERS: Words = {
     "side may be the faster one. More repeats make it narrower. What those so far show stands below Can I trust it?; "
     "how many more it takes, under Next where they would help, and in scaleproof plan FILE. Of a rating: the interval "
     "of the efficiency reaches from one rating into another; both are named.",
-    "too wide, interval too wide to print, too few": "The interval is too wide to help, its bounds more than ten times "
+    "too wide, interval too wide to print, the interval is too wide to print, too few": "The "
+    "interval is too wide to help, its bounds more than ten times "
     "apart (of two runs: twice), so n stands in its place. More repeats make it narrower.",
     "non-inferiority": "Shown to lose no more than a margin that was set beforehand: the whole interval of the ratio "
     "lies above it. Not the same as not shown to be slower.",
@@ -182,7 +189,8 @@ ANSWERS: Words = {
     "recommended, recommendation, for now, not confirmed, simplest, simplest first": "The simplest cell of those "
     "that are as fast as the fastest, as far as the margin of the campaign allows. For now: its intervals do not "
     "confirm that yet.",
-    "fastest, highest rate, measured highest": "The cell with the highest rate of its size. Where it is not shown to "
+    "fastest, highest, 1 (highest), highest rate, measured highest": "The "
+    "cell with the highest rate of its size. Where it is not shown to "
     "be faster than the next ones, the line says that it is too close to call.",
     "faster, slower": "Shown: the whole interval of the ratio is on one side of 1.",
     "against one device, one device, 1-device": "Rates of several devices over that of one device that does the "

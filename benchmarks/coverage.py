@@ -57,9 +57,8 @@ def printed_coverage(random: Random, draw: Draw, k: int, n: int, trials: int) ->
     """Part of the printed intervals that hold the truth, of k equal cells on two devices and one device.
 
     `rate`: of the tables; `single`: a ratio that was not picked, as of a question; `fastest`: the fastest cell against
-    one device, as the answer has it;
-    `together`: all ratios of an answer. `half`, `half alone`: median half-width of the single ratio, and what it would
-    be by the runs of the pair alone.
+    one device, as the answer has it; `together`: all ratios of an answer. `half`, `half alone`: median half-width of
+    the single ratio, and what it would be by the runs of the pair alone.
     """
     centre = float(np.mean([draw(random, k + 1, n).mean() for _ in range(20_000 // (k * n))]))
     held: dict[str, list[bool]] = {name: [] for name in ("rate", "single", "fastest", "together")}

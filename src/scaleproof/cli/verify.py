@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 # Packages are imported inside the commands: others must not wait for them.
 
-# Problems of whole files.
 REPEAT = re.compile(r"rep[1-9][0-9]*")  # a folder of a run in that of its cell
+# Problems of whole files.
 MISSING = "is missing"
 CHANGES = "changed since"
 CHANGED = f"{CHANGES} the report was written"

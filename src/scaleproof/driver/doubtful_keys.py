@@ -17,7 +17,7 @@ LEARNING_RATES = (1e-8, 0.1)  # of AdamW; those of published language models are
 def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
     """Return a paragraph with a line for each doubt, and the cells that it is about; "" where there are none."""
     trained = [cell for cell in loaded.cells if cell.command is None]
-    run = [cell for cell in loaded.cells if cell.command is not None]
+    commanded = [cell for cell in loaded.cells if cell.command is not None]
     target = loaded.campaign.target_loss
     least, most = LEARNING_RATES
     cells_by_doubt = {
@@ -39,13 +39,15 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
         "forecast.hold_out leaves no strategy two sizes, from which a forecast on CPUs has its interval": [
             cell for cell in trained if loaded.held_out(cell) and not gpus and _largest_series(loaded, trained) < 2
         ],
-    }
-    cells_by_doubt |= {
         "workload.command states another number of processes than the cell has devices; {devices} stands for it": [
-            cell for cell in run if _stated_processes(cell) not in (None, cell.execution.geometry.devices_per_node)
+            cell
+            for cell in commanded
+            if _stated_processes(cell) not in (None, cell.execution.geometry.devices_per_node)
         ],
         "work.steps changes nothing: workload.command has no {steps}": [
-            cell for cell in run if "{steps}" not in (cell.command or "") and "steps" in cell.work.model_fields_set
+            cell
+            for cell in commanded
+            if "{steps}" not in (cell.command or "") and "steps" in cell.work.model_fields_set
         ],
     }
     lines = [f"  {doubt}: {', '.join(cell.slug for cell in cells)}" for doubt, cells in cells_by_doubt.items() if cells]

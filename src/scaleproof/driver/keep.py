@@ -22,7 +22,16 @@ from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.kept_code import keep_code
 from scaleproof.ground.records.lost_results import records_of_runs
-from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, read_planned, retry_command
+from scaleproof.ground.records.run import (
+    CAPTURE,
+    LAUNCHER,
+    METRICS,
+    METRICS_SEAL,
+    Run,
+    keep_command,
+    read_planned,
+    retry_command,
+)
 from scaleproof.ground.snakemake_command import options_for, results_option
 from scaleproof.measure.launch.pairs import PAIRS, first_pair
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
@@ -189,8 +198,7 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
 
 def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
     """Return two commands, of which people choose one: to keep the runs, or to measure them again."""
-    to_keep = f"  to keep them: scaleproof keep {loaded.path}{results_option(results)}"
-    return f"{to_keep}\n{again_text(loaded, results, *rules)}"
+    return f"  to keep them: {keep_command(loaded.path, results)}\n{again_text(loaded, results, *rules)}"
 
 
 def again_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:

@@ -21,9 +21,9 @@ from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.kept_code import is_same_code
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
-from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
+from scaleproof.ground.records.run import METRICS, STEPS, keep_command, read_run, retry_command
 from scaleproof.ground.records.scaling_report import read_scaling_report
-from scaleproof.ground.snakemake_command import options_for, results_option, results_target
+from scaleproof.ground.snakemake_command import options_for, results_target
 from scaleproof.measure.launch.shared_job import changed_files
 from scaleproof.verify.manifest import LATER_RUN, LINE_ENDS, MANIFEST, check_manifest
 from scaleproof.verify.raw import PLACES, Difference
@@ -284,8 +284,8 @@ def stale_text(stale: StaleRuns) -> str:
             unmade += f", and these runs stay, which have the same fingerprints ({shortened(', '.join(renamed), 200)})"
     table = stale.view.get(stale.results / stale.loaded.name / "runs.csv")  # that of all runs
     if stale.unmade and table and not table.pending:  # as where runs were copied: it has no record of their inputs
-        command = f"scaleproof keep {stale.loaded.path}{results_option(stale.results)}"
-        unmade += f"\n  snakemake has no record of the others, and would make none of these; first: {command}"
+        first = keep_command(stale.loaded.path, stale.results)
+        unmade += f"\n  snakemake has no record of the others, and would make none of these; first: {first}"
     texts = (_measured_again_text(stale), _lost_files_text(stale), *_file_texts(stale), _moved_text(stale), unmade)
     return "\n".join(text for text in texts if text)
 

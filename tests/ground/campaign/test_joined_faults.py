@@ -42,6 +42,7 @@ def test_one_message_for_one_mistake(tmp_path, repository, text, messages):
     [
         ("<<<<<<< HEAD\ntitle: x\n=======\ntitle: y\n>>>>>>> b\n", "mine.yaml, line 1: a merge conflict of git"),
         ("<demo>: 1\n", "mine.yaml is no campaign; it has <demo>"),
+        ("<!-- saved from a site -->\n<html></html>\n", "mine.yaml is a page (HTML), not YAML"),
     ],
 )
 def test_what_begins_with_an_angle_bracket_need_not_be_a_page(tmp_path, repository, text, message):

@@ -37,8 +37,8 @@ from scaleproof.ground.pointers import pointer_fault
 CORPORA = Path("config/corpora.yaml")
 Model = TypeVar("Model", bound=BaseModel)
 
+PAGE = re.compile(r"\s*<(!--|(!doctype|\?xml|html|head|body)\b)", re.IGNORECASE)  # begins a page in place of a file
 # Far above any file that a person writes. Beyond them reading would take seconds, or all of the memory.
-PAGE = re.compile(r"\s*<(!doctype|!--|\?xml|html|head|body)\b", re.IGNORECASE)  # begins a page in place of a file
 MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behind it
 MOST_DEPTH = 30

@@ -6,7 +6,7 @@ from pathlib import Path
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs
-from scaleproof.ground.records.run import LOG, METRICS, DamagedMetrics, read_run, retry_command
+from scaleproof.ground.records.run import LOG, METRICS, DamagedMetrics, keep_command, read_run, retry_command
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.unreadable import UNREADABLE
 from scaleproof.ground.snakemake_command import results_option
@@ -61,7 +61,7 @@ def ended_early_text(
     total = plural(len(output_of_run), "run")
     text = f"{len(left)} of {total} of {loaded.name} left; the same command goes on with them"
     if measured := sum(run.is_file() for run in left):  # its job had not ended, or its configuration changed
-        keep = f"scaleproof keep {loaded.path}{results_option(results)}"
+        keep = keep_command(loaded.path, results)
         verb = "is" if measured == 1 else "are"
         text += f", and measures {measured} again that {verb} there, unless you first type: {keep}"
     return text

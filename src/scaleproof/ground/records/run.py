@@ -163,6 +163,11 @@ def retry_command(campaign: Path, cells: Iterable[str], results: Path = RESULTS)
     return f"scaleproof retry {campaign}{options}{results_option(results)} && {snakemake_command(report)}"
 
 
+def keep_command(campaign: Path, results: Path) -> str:
+    """Return the shell command that has Snakemake take a campaign's finished runs as they are."""
+    return f"scaleproof keep {campaign}{results_option(results)}"
+
+
 def _retry_command_of_run(folder: Path, campaign: str, whole_cell: bool = False) -> str:
     """Return the shell command that repeats the run in `folder`. `campaign`: what the run's record says.
 

@@ -77,7 +77,6 @@ def test_an_added_cell_is_not_stale(measured):
     answer = stale_runs(path, results)
     assert answer.runs == []
     assert stale_text(answer) == "sizes: no finished run would be measured again\nsizes: not made yet: 2 runs"
-    assert "renames" not in stale_text(answer)
 
 
 def test_a_run_that_is_being_made_is_neither_damaged_nor_lost(measured, monkeypatch):
@@ -236,8 +235,8 @@ def test_a_run_that_is_not_planned_cannot_be_repeated(measured):
 def viewed(monkeypatch, measured, seen: Seen) -> str:
     """What is said if Snakemake sees all runs like this."""
     path, results = measured
-    runs = LoadedCampaign(path).runs(results)
-    view = {folder / "training_metrics.json": seen for folder in runs}
+    records = [folder / "training_metrics.json" for folder in LoadedCampaign(path).runs(results)]
+    view = dict.fromkeys([results / "sizes/runs.csv", *records], seen)
     monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: view)
     return stale_text(stale_runs(path, results))
 
@@ -283,7 +282,8 @@ def test_what_a_changed_key_measures_again_beside_the_runs_is_named(monkeypatch,
 def test_what_snakemake_would_not_make_again_is_not_stale(monkeypatch, measured, recorded):
     monkeypatch.setattr("scaleproof.driver.stale.code_sha256", lambda *entries: "other")  # kept knowingly
     text = viewed(monkeypatch, measured, Seen("train", pending=False, recorded=recorded))
-    assert text == "sizes: no finished run would be measured again"
+    assert text.startswith("sizes: no finished run would be measured again")
+    assert ("first: scaleproof keep" in text) is not recorded
 
 
 def test_a_run_of_another_configuration_is_stale_whatever_snakemake_thinks(monkeypatch, measured):

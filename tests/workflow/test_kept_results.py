@@ -92,6 +92,25 @@ def test_what_jobs_of_a_killed_snakemake_have_made_is_kept(twin):
     assert twin.planned(REPORT)["train"] == 2
 
 
+@pytest.mark.fault("a cell is added to results copied with their times", "the command without which it is never made")
+def test_a_cell_added_to_copied_results_is_told(built, make_copy):
+    """Without records Snakemake goes by times, by which nothing is to be done."""
+    copy = make_copy()
+    shutil.copytree(built.root / "results", copy.root / "results")
+    os.utime(copy.root / "prose.txt", (0, 0))
+    assert "scaleproof: " not in copy.dry(REPORT)
+
+    path = copy.root / CAMPAIGN
+    path.write_text(path.read_text().replace("repeats: 1", "repeats: 2"))
+    dry = copy.dry(REPORT)
+    assert "Nothing to be done" in dry
+    line = next(line for line in dry.splitlines() if line.startswith("scaleproof: "))
+    assert line.startswith("scaleproof: results/tiny/runs/ddp-n1x1/rep2 is missing, and snakemake does not notice")
+    assert typed(copy, command_after("First", line)).returncode == 0
+    assert copy.planned(REPORT)["train"] == 2
+    assert "scaleproof: " not in copy.dry(REPORT)
+
+
 def test_after_a_changed_key_the_advice_ends_in_a_report(twin):
     """Whatever was typed before: --touch makes Snakemake take runs of another configuration for those of this one."""
     path = twin.root / CAMPAIGN

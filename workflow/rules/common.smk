@@ -134,9 +134,34 @@ def run_files(*names):
     """An input function: the files called `names` of every run of the campaign."""
 
     def files(wildcards):
-        return files_of_runs(of_campaign(wildcards), enough_repeats(wildcards), names)
+        repeats = enough_repeats(wildcards)
+        note_unmade_runs(wildcards, repeats)
+        return files_of_runs(of_campaign(wildcards), repeats, names)
 
     return files
+
+
+def note_unmade_runs(wildcards, repeats):
+    """Print that Snakemake makes no missing run where it can only go by times, and these ask for nothing.
+
+    So it is with copied results, of which it has no record.
+    """
+    table, loaded = rules.collect.output[0].apply_wildcards(wildcards), of_campaign(wildcards)
+    if not workflow.is_main_process or not Path(table).exists() or workflow.persistence.metadata(table):
+        return
+    missing = [run for run in loaded.runs(FOUND, repeats) if not (run / METRICS).exists()]
+    inputs = [FOUND / Path(path).relative_to(RESULTS) for path in files_of_runs(loaded, repeats, [METRICS])]
+    made = Path(table).stat().st_mtime
+    if missing and all(path.stat().st_mtime <= made for path in inputs if path.exists()):
+        note_once(
+            f"scaleproof: {missing[0]} is missing, and snakemake does not notice: it has no record of {table}, as of a "
+            f"file that was copied. First: {keep_command(loaded.path, FOUND)}"
+        )
+
+
+@lru_cache
+def note_once(text):
+    print(text, file=sys.stderr)
 
 
 def first_runs(wildcards):
@@ -310,84 +335,3 @@ def job_of_pairs(wildcards):
 def job_of_group(wildcards):
     loaded = of_campaign(wildcards)
     return request_of_run(or_exit(loaded.cell, loaded.communicating_groups[wildcards.group]), loaded.campaign.resources)
-
-
-# Around the jobs
-
-
-def refuse_short_jobs():
-    """End before anything is sent where set-resources gives jobs less time than their runs may take."""
-    replaced = workflow.resource_settings.overwrite_resources.items()
-    rules = {rule for rule, resources in replaced if "runtime" in resources}
-    for job in workflow.dag.needrun_jobs() if rules else ():
-        if job.rule.name in rules and "campaign" in job.wildcards.keys():
-            limits = of_campaign(job.wildcards).campaign.resources
-            reason = complaint_on_job_time(job.rule.name, job.resources.get("runtime"), limits)
-            if reason:
-                raise UserError(f"nothing was submitted: {of_campaign(job.wildcards).path}: {reason}")
-
-
-def note_how_jobs_are_sent():
-    """Write down in the campaigns by which profile their jobs are sent: for later, when this Snakemake is gone."""
-    sent = [job.wildcards for job in workflow.dag.needrun_jobs() if not job.is_local]
-    for name in {wildcards.campaign for wildcards in sent if "campaign" in wildcards.keys()}:
-        note_options(FOUND / name, config.get("profile"), workflow.executor_plugin.name, workflow.nodes)
-
-
-def is_recorded(output):
-    """Whether Snakemake has noted that it made this file; of one that is newer, a job of a killed Snakemake made it."""
-    record = workflow.persistence.metadata(output)
-    made = Path(output).stat().st_mtime if Path(output).exists() else 0
-    return record is not None and made <= record.endtime
-
-
-def stop_on_unrecorded():
-    """Raises UserError before something is measured again that Snakemake has no record of.
-
-    Not of those that it is forced to make, nor of those that it was making when it was killed.
-    """
-    if workflow.touch:
-        return
-    pending = workflow.dag.needrun_jobs(exclude_finished=False)
-    jobs = [job for job in pending if job.rule.name in MEASURED]
-    reasons = {job: workflow.dag.reason(job) for job in jobs}
-    unknown = [
-        (job.wildcards.campaign, Path(output))
-        for job, reason in reasons.items()
-        if not reason.forced and not reason.incomplete_output
-        for output in job.output[:1]
-        if not is_recorded(output)
-    ]
-    outputs = {output for _, output in unknown}
-    texts = [unrecorded_text(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]
-    if any(texts):
-        raise UserError("nothing was started: " + "\n".join(text for text in texts if text))
-
-
-def say_failed_runs():
-    """Print the failed runs of the campaigns that were asked for; whether there are any."""
-    texts = [text for loaded in CAMPAIGNS_AS_SENT.loaded if (text := failed_runs_text(loaded, FOUND))]
-    print(*(f"\n{text}" for text in texts), sep="\n", file=sys.stderr)
-    return bool(texts)
-
-
-def say_why(logs):
-    """Print what the log of the first failed stage ends with. `logs`: Snakemake's own, which name it."""
-    words = [last_words_of_failed_stage(Path(log).read_text("utf-8", "replace")) for log in logs]
-    print(*(f"\nscaleproof: {text}" for text in words if text), sep="\n", file=sys.stderr)
-
-
-def say_how_it_goes_on():
-    """Print how many runs are left, or the command for those that are gone."""
-    planned, unfinished = (
-        {Path(output) for job in workflow.dag.needrun_jobs(exclude_finished=finished) for output in job.output}
-        for finished in (False, True)
-    )
-    texts = [ended_early_text(loaded, FOUND, planned, unfinished) for loaded in CAMPAIGNS_AS_SENT.loaded]
-    print(*(f"\n{text}" for text in texts if text), sep="\n", file=sys.stderr)
-
-
-def say_full_disk():
-    """Print it where it is so: a job that failed may have been unable to write its log."""
-    if FOUND.is_dir() and disk_is_full(FOUND):
-        print(f"\n{full_disk_text(FOUND)}\n", file=sys.stderr)

@@ -282,11 +282,14 @@ def stale_text(stale: StaleRuns) -> str:
         unmade += f"\n  {left}: a key that comes under `vary` renames all cells; under `cells` it makes further ones"
         if renamed := [f"{old} is {new}" for old, new in stale.files.unnamed.items() if new]:
             unmade += f", and these runs stay, which have the same fingerprints ({shortened(', '.join(renamed), 200)})"
+    texts = [_measured_again_text(stale), _lost_files_text(stale), *_file_texts(stale), _moved_text(stale), unmade]
     table = stale.view.get(stale.results / stale.loaded.name / "runs.csv")  # that of all runs
-    if stale.unmade and table and not table.pending:  # as where runs were copied: it has no record of their inputs
-        first = keep_command(stale.loaded.path, stale.results)
-        unmade += f"\n  snakemake has no record of the others, and would make none of these; first: {first}"
-    texts = (_measured_again_text(stale), _lost_files_text(stale), *_file_texts(stale), _moved_text(stale), unmade)
+    if table and not table.pending and not table.recorded:
+        what_may_come = "would make none of these" if unmade else "may measure them again once their inputs are newer"
+        texts.append(
+            f"  snakemake has no record of the runs that are there, as of copied ones, and {what_may_come}; "
+            f"first: {keep_command(stale.loaded.path, stale.results)}"
+        )
     return "\n".join(text for text in texts if text)
 
 

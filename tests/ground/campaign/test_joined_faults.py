@@ -48,3 +48,13 @@ def test_one_message_for_one_mistake(tmp_path, repository, text, messages):
 def test_what_begins_with_an_angle_bracket_need_not_be_a_page(tmp_path, repository, text, message):
     (tmp_path / "mine.yaml").write_text(text)
     assert message in scaleproof("campaign", "validate", tmp_path / "mine.yaml", cwd=repository).stderr
+
+
+@pytest.mark.parametrize(("corpus", "told"), [("python-doc", True), ("python-docs", False)])
+def test_a_misspelt_corpus_is_told_with_other_faults(tmp_path, repository, corpus, told):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{TITLE}workload: {{corpus: {corpus}}}\nwork: {{steps: 0}}\n{GRID}")
+    done = scaleproof("campaign", "validate", path, cwd=repository)
+    assert done.returncode == 2
+    assert "mine.yaml, line 3: work.steps cannot be 0" in done.stderr
+    assert ('line 2: workload.corpus: there is no corpus "python-doc"' in done.stderr) == told

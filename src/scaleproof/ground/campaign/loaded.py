@@ -17,7 +17,7 @@ from scaleproof.ground.campaign.hub_names import lines_of_hub_name
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, may_share_jobs, plan_shared_jobs
 from scaleproof.ground.campaign.value_hints import valid_name
-from scaleproof.ground.campaign.yaml_loader import CORPORA, load_campaign, load_corpora
+from scaleproof.ground.campaign.yaml_loader import CORPORA, load_campaign, load_corpora, read_yaml
 from scaleproof.ground.errors import UserError, did_you_mean, no_such, path_fault
 from scaleproof.ground.files import read_record
 from scaleproof.ground.snakemake_command import RESULTS
@@ -46,7 +46,10 @@ class LoadedCampaign:
             allowed = f"lower-case letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}"
             fault = f"{path} cannot be the name of a campaign, which is a folder of results/ as well"
             raise UserError(f"{fault}; allowed: {allowed}.{_rename_advice(path)}")
-        self.campaign, self._lines = load_campaign(path)
+        try:
+            self.campaign, self._lines = load_campaign(path)
+        except UserError as error:  # with them a misspelt corpus is told, not after them
+            raise UserError("\n".join(dict.fromkeys([str(error), *_faults_of_corpus(path)]))) from None
         place = results / self.name
         if os.path.lexists(place) and not place.is_dir():
             fault = path_fault(place) or " is a file"
@@ -305,6 +308,18 @@ def corpus_called(name: str, place: str = "") -> Corpus:
         fault = lines_of_hub_name(name) or no_such("corpus", name, rows, f"Corpora of {CORPORA}")
         raise UserError("\n".join([f"{place}{fault}", *faults.values()]), key=("workload", "corpus"))
     return rows[name]
+
+
+def _faults_of_corpus(path: Path) -> list[str]:
+    """Return that a campaign file names no corpus of the table, if it is so. Names with a slash are told elsewhere."""
+    try:
+        data, lines = read_yaml(path)
+        name, rows = data["workload"]["corpus"], {**_corpus_table()[0], **_corpus_table()[1]}
+    except (UserError, KeyError, TypeError):
+        return []
+    fault = no_such("corpus", name, rows, f"Corpora of {CORPORA}") if isinstance(name, str) else ""
+    prefix = lines.place_prefix(path, ("workload", "corpus"))
+    return [f"{prefix}workload.corpus: {fault}"] if fault and name not in rows and "/" not in name else []
 
 
 def corpus_folders() -> list[str]:

@@ -105,10 +105,11 @@ def test_a_cell_added_to_copied_results_is_told(built, make_copy):
     dry = copy.dry(REPORT)
     assert "Nothing to be done" in dry
     line = next(line for line in dry.splitlines() if line.startswith("scaleproof: "))
-    assert line.startswith("scaleproof: results/tiny/runs/ddp-n1x1/rep2 is missing, and snakemake does not notice")
-    assert typed(copy, command_after("First", line)).returncode == 0
-    assert copy.planned(REPORT)["train"] == 2
-    assert "scaleproof: " not in copy.dry(REPORT)
+    assert line.startswith("scaleproof: 2 runs of tiny missing (results/tiny/runs/ddp-n1x1/rep2), and snakemake has no")
+    kept = typed(copy, command_after("Where it plans none of them", line))
+    dry = copy.dry(*command_after("to make the missing runs", kept.stdout).split()[3:])
+    assert dry.count("Train tiny") == 2
+    assert "scaleproof: " not in dry
 
 
 def test_after_a_changed_key_the_advice_ends_in_a_report(twin):

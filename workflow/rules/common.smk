@@ -142,20 +142,15 @@ def run_files(*names):
 
 
 def note_unmade_runs(wildcards, repeats):
-    """Print that Snakemake makes no missing run where it can only go by times, and these ask for nothing.
-
-    So it is with copied results, of which it has no record.
-    """
+    """Print that runs are missing of which Snakemake may plan none: without a record it goes by times alone."""
     table, loaded = rules.collect.output[0].apply_wildcards(wildcards), of_campaign(wildcards)
-    if not workflow.is_main_process or not Path(table).exists() or workflow.persistence.metadata(table):
-        return
-    missing = [run for run in loaded.runs(FOUND, repeats) if not (run / METRICS).exists()]
-    inputs = [FOUND / Path(path).relative_to(RESULTS) for path in files_of_runs(loaded, repeats, [METRICS])]
-    made = Path(table).stat().st_mtime
-    if missing and all(path.stat().st_mtime <= made for path in inputs if path.exists()):
+    is_unrecorded = Path(table).exists() and workflow.persistence.metadata(table) is None
+    missing = [run for run in loaded.runs(FOUND, repeats) if is_unrecorded and not (run / METRICS).exists()]
+    if missing and workflow.is_main_process and not workflow.dag_settings.forcerun:
         note_once(
-            f"scaleproof: {missing[0]} is missing, and snakemake does not notice: it has no record of {table}, as of a "
-            f"file that was copied. First: {keep_command(loaded.path, FOUND)}"
+            f"scaleproof: {plural(len(missing), 'run')} of {loaded.name} missing ({missing[0]}), and snakemake has no "
+            f"record of {table}, as of a file that was copied. Where it plans none of them: "
+            f"{keep_command(loaded.path, FOUND)}"
         )
 
 

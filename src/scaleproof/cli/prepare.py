@@ -215,12 +215,12 @@ def _lines_of_strays(results: Path) -> Iterator[str]:
 
 def keep(args: argparse.Namespace) -> None:
     """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where a run does not fit."""
-    from scaleproof.driver.keep import keep
+    from scaleproof.driver.keep import keep, rest_text
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign, args.results)
     runs = keep(loaded, args.results)
-    print(f"{plural(len(runs), 'run')} of {loaded.name} kept; snakemake will make the rest of the results from them")
+    print(f"{plural(len(runs), 'run')} of {loaded.name} kept; {rest_text(loaded, args.results)}")
 
 
 def campaign_schema(args: argparse.Namespace) -> None:

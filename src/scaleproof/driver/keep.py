@@ -196,6 +196,18 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
     )
 
 
+def rest_text(loaded: LoadedCampaign, results: Path) -> str:
+    """Describe how the rest of a kept campaign is made: by force where runs are missing, as Snakemake may not notice.
+
+    It goes by times alone where it has no record of what was made of the runs.
+    """
+    page = results / loaded.name / "report.html"
+    if all((folder / METRICS).is_file() for folder in loaded.runs(results)):
+        return "snakemake will make the rest of the results from them"
+    forced = f"{page.with_name('runs.csv')} {page.with_name('findings.json')}"
+    return f"to make the missing runs: snakemake {options_for(page)} --forcerun {forced} -- {page}"
+
+
 def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
     """Return two commands, of which people choose one: to keep the runs, or to measure them again."""
     return f"  to keep them: {keep_command(loaded.path, results)}\n{again_text(loaded, results, *rules)}"

@@ -3,7 +3,6 @@
 import argparse
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +64,7 @@ def verify(args: argparse.Namespace) -> None:
         more = f"; {following_count} more may follow from it" if following_count else ""
         advice = ""
         if (folder / "campaign.yaml").exists():  # a publication
-            back = f"put the files back (git checkout -- {shlex.quote(str(folder))})"
+            back = "put the files back as they were published"
             again = "publish the results anew: scaleproof publish RESULTS --author NAME"
             advice = f". A publication is not edited: {back}, or {again}"
         print(f"FAIL  {plural(count, 'difference')}{more}; {work}{advice}")

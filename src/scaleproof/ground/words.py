@@ -130,6 +130,12 @@ ANSWERS: Words = {
     "tied head": "The output layer shares its weights with the embedding of tokens: they are counted once.",
     "parameters": "Of a model: its weights, counted as it was built; tied ones once.",
     "measuring code, code": "The sha256 of the program that takes part in a run: runs of other code are other runs.",
+    "as started": "A command with its placeholders filled in, as the first runs were started.",
+    "program's files": "The files that a command names, with the sha256 of their content when its runs began.",
+    "in all rows": "What every row of the table has in common, said once below it.",
+    "probe, probed step": "A step whose operations and exchanges are counted; it is in no timed window. Of a "
+    "machine: two seconds of products, from which estimates are made.",
+    "samples/s/device": "samples/s over the number of devices.",
     "warm-up": "The steps before the window, in no figure: work.warmup_steps.",
     "validation": "The loss on held-out documents after the window, in no rate: work.validation_samples.",
     "rate": "tokens/s in the window, or another unit of work per second: all work over all time.",

@@ -95,7 +95,7 @@ def test_what_was_edited_after_publishing_is_answered_with_commands(folder, tmp_
         if (file := results / name).exists():
             file.write_text(file.read_text() + " ")
             last = scaleproof("verify", results, cwd=tmp_path).stdout.splitlines()[-1]
-            advice = f". A publication is not edited: put the files back (git checkout -- {results}), or publish"
+            advice = ". A publication is not edited: put the files back as they were published, or publish"
             assert (advice in last) == is_published, last
 
 

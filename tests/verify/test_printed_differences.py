@@ -129,6 +129,11 @@ def no_page(folder: Path) -> None:
     (folder / "report.html").unlink()
 
 
+def a_table_of_ones_own(folder: Path) -> None:
+    for name in ("tables/mine.csv", "charts/.DS_Store", "notes.txt"):  # the others are none of a report's
+        (folder / name).write_text("cell,speedup\nddp-n1x2,1.99\n")
+
+
 def a_nan(folder: Path) -> None:
     path = folder / "runs/ddp-n1x2/rep1/training_metrics.json"
     path.write_text(re.sub(r'("tokens_per_sec_global": )[\d.]+', r"\1NaN", path.read_text()))
@@ -164,6 +169,7 @@ def no_pairs(folder: Path) -> None:
         (decimal_commas, "steps.csv: not readable: steps.csv, line 2: 11 values, not 8; a decimal comma?", 2),
         (a_row_twice, "cells.csv: ddp-n1x2: stands there twice; changed since the report was written", 2),
         (no_manifest, "manifest.json: is missing; the report writes it: snakemake", 2),
+        (a_table_of_ones_own, "tables/mine.csv: a file that the report does not have: move it away", 2),
         (a_nan, "not readable: window.tokens_per_sec_global is NaN, which is no number of JSON; changed since", 2),
         (no_window, "training_metrics.json: not readable: window is missing; changed since", 2),
         (folder_for_steps, "steps.csv: not readable: is a folder; a file is expected; changed since", 2),

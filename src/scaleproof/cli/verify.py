@@ -82,9 +82,11 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     """Return what makes files of a campaign's results again, in a line for runs, what is derived, and the rest."""
     from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
     from scaleproof.ground.records.run import retry_command
+    from scaleproof.verify.manifest import LATER_FILE
 
     newer_files = {difference.file for difference in differences if NEWER in difference.problem}
-    parts = [difference.file.split("/") for difference in differences if difference.file not in newer_files]
+    no_cure = newer_files | {difference.file for difference in differences if difference.problem == LATER_FILE}
+    parts = [difference.file.split("/") for difference in differences if difference.file not in no_cure]
     folders = [names[1:3] for names in parts if names[0] == "runs" and len(names) > 3]
     runs = dict.fromkeys("/".join(names) for names in folders if REPEAT.fullmatch(names[1]))
     others = dict.fromkeys("/".join(names) for names in folders if not REPEAT.fullmatch(names[1]))

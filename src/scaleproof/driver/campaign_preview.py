@@ -14,7 +14,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.question import Question
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.repeats import repeats_text
-from scaleproof.ground.comparison import configuration_differences
+from scaleproof.ground.configurations import configuration_differences
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import bytes_text, integer

@@ -56,7 +56,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     records = []  # each run with its cell
     for folder, cell, repeat in runs:
         try:
-            run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
+            run = read_planned(folder, cell, repeat)
             records.append((run, cell))
             _check_seal(run)
             edited = changed_files(run.metrics, cell, folder / METRICS) if run.ok else []  # a failed run has no hashes
@@ -223,6 +223,6 @@ def again_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
 def _fits_campaign(folder: Path, cell: Cell, repeat: int) -> bool:
     """Return whether the run in `folder` has numbers, and is repeat number `repeat` of `cell` as configured now."""
     try:
-        return read_planned(folder, cell.slug, repeat, cell.fingerprint).ok
+        return read_planned(folder, cell, repeat).ok
     except UserError:
         return False

@@ -13,7 +13,7 @@ from scaleproof.driver.snakemake_view import Seen, ask_snakemake
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
-from scaleproof.ground.comparison import changed_keys
+from scaleproof.ground.configurations import changed_keys
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.number_format import duration_in_words
@@ -25,7 +25,7 @@ from scaleproof.ground.records.run import METRICS, STEPS, keep_command, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import options_for, results_target
 from scaleproof.measure.launch.shared_job import changed_files
-from scaleproof.verify.manifest import LATER_RUN, LINE_ENDS, MANIFEST, check_manifest
+from scaleproof.verify.manifest import DRAWN, LATER_RUN, LINE_ENDS, MANIFEST, check_manifest
 from scaleproof.verify.raw import PLACES, Difference
 
 DAMAGED = "its files are damaged"
@@ -37,7 +37,6 @@ UNRECORDED = "snakemake has no record of it, as of one that was copied from anot
 INPUT = "an input of it changed, or its job was cut off"
 PROGRAM = "a file of its command changed"
 MOST_NAMED = 6  # jobs that a command names one by one
-DRAWN = ("tables", "charts")  # folders from which nothing but the page is made
 
 
 @dataclass(frozen=True)

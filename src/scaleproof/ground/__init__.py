@@ -7,6 +7,7 @@ __all__ = [
     "columns",
     "comparison",
     "confidence",
+    "configurations",
     "cores",
     "errors",
     "facts",

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -104,41 +104,6 @@ def _simultaneous_bounds(compared: Compared, claims: int) -> tuple[float | None,
     widening = stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(freedom, (1 + CONFIDENCE) / 2)
     half_width = math.log(high / ratio) * float(widening)
     return ratio * math.exp(-half_width), ratio * math.exp(half_width)
-
-
-def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:
-    """Yield dotted name and value of everything in nested dictionaries; `at`: what the names begin with."""
-    for key, value in content.items():
-        if isinstance(value, dict):
-            yield from dotted_items(value, f"{at}{key}.")
-        else:
-            yield f"{at}{key}", value
-
-
-def configuration_differences(
-    a: Mapping[str, object], b: Mapping[str, object], at: str = ""
-) -> dict[str, list[object]]:
-    """Return the keys in which two configurations differ, with both values: "section.key" -> [of a, of b].
-
-    None stands for a key that one side lacks, because records of an older version do not have it. A key that is a
-    section on one side alone, as a model by its shape beside one by its name, differs as a whole. `at`: what stands
-    before the keys, "section." within a section.
-    """
-    differences: dict[str, list[object]] = {}
-    for name in dict.fromkeys((*a, *b)):
-        value_a, value_b = a.get(name), b.get(name)
-        if isinstance(value_a, Mapping) and isinstance(value_b, Mapping):
-            differences |= configuration_differences(value_a, value_b, f"{at}{name}.")
-        elif value_a != value_b:
-            differences[f"{at}{name}"] = [value_a, value_b]
-    return differences
-
-
-def changed_keys(before: Mapping[str, object], now: Mapping[str, object]) -> str:
-    """Return the keys in which two configurations differ, with both values: "work.steps 30 -> 40"; "" for none."""
-    old, new = dict(dotted_items(before)), dict(dotted_items(now))
-    keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
-    return shortened(", ".join(f"{key} {old.get(key)} -> {new.get(key)}" for key in keys), 300)
 
 
 def why_incomparable(unexpected: list[str], vary: list[str]) -> str:

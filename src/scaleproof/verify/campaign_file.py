@@ -10,7 +10,7 @@ from scaleproof import __version__
 from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.yaml_loader import load_campaign
-from scaleproof.ground.comparison import dotted_items
+from scaleproof.ground.configurations import dotted_items
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.metrics import VERSION
 from scaleproof.verify.contents import REPORT

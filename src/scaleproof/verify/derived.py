@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.comparison import configuration_differences
+from scaleproof.ground.configurations import configuration_differences
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.grouping import all_known
 from scaleproof.verify.contents import json_of, points_of

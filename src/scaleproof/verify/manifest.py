@@ -26,8 +26,10 @@ SCHEMA_VERSION = "1.1"
 DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the demands
 LINE_ENDS = "only ends of lines or a byte order mark, as git and editors change them"
 LATER_RUN = "a run that the report does not have"
+LATER_FILE = "a file that the report does not have: move it away"
 RENAMED = "was renamed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "reference", "forecasts", "tables", "charts", "workflow")
+DRAWN = ("tables", "charts")  # of FOLDERS, those from which nothing but the page is made
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
 CRATE = "ro-crate-metadata.json"  # of a publication: it describes the manifest, too, and so is not in it
 DESCRIPTIONS = ("README.md", "LICENSE", "CITATION.cff", "environment.json")  # of a publication
@@ -88,7 +90,7 @@ def write_manifest(folder: Path, version: str, demands: Demands | None) -> None:
 
 
 def check_manifest(folder: Path) -> list[Difference]:
-    """Return which files changed or vanished since the report was written, and which runs came later."""
+    """Return which files changed or vanished since the report was written, which runs and DRAWN files came later."""
     try:
         manifest = json_of(folder / MANIFEST)
         listed = manifest["files"]
@@ -106,7 +108,8 @@ def check_manifest(folder: Path) -> list[Difference]:
         return [Difference(MANIFEST, "schema_version", newer or f"{version} is not known")]
 
     differences = _faults_of_demands(folder, manifest)
-    if manifest.pop(SEAL, None) != _seal(manifest):  # the seal is over all other keys
+    is_edited = manifest.pop(SEAL, None) != _seal(manifest)  # the seal is over all other keys
+    if is_edited:
         differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
     for name, sha256 in listed.items():
         if fault := _fault_of_file(folder, name, sha256):
@@ -121,7 +124,9 @@ def check_manifest(folder: Path) -> list[Difference]:
     differences = [one for one in differences if not one.file.startswith(in_old_folder)]
     differences += [Difference(new, "", f"{RENAMED}: it was {old}") for new, old in renamed_folders.items()]
     later_runs = [name for name in unlisted_runs if not name.startswith(in_new_folder)]
-    return differences + [Difference(name, "", LATER_RUN) for name in later_runs]
+    differences += [Difference(name, "", LATER_RUN) for name in later_runs]
+    later_files = [] if is_edited else [name for name in _files(folder, (), DRAWN) if name not in listed]
+    return differences + [Difference(name, "", LATER_FILE) for name in later_files]
 
 
 def _fault_of_file(folder: Path, name: str, expected_sha256: str) -> Difference | None:
@@ -171,14 +176,14 @@ def _renamed_folders(folder: Path, unlisted_runs: list[str], missing_files: dict
     return renamed
 
 
-def _files(folder: Path) -> list[str]:
-    """Return the names of the files that the report is made from, and its own: FILES, and all below FOLDERS.
+def _files(folder: Path, single: tuple[str, ...] = FILES, tops: tuple[str, ...] = FOLDERS) -> list[str]:
+    """Return the names of the files that the report is made from, and its own: `single`, and all below `tops`.
 
     Hidden files are left out. So are folders `raw`: results have summaries of raw profiles. Names are strings, as
     making Paths takes longer than reading the files of a run.
     """
-    names = [*FILES]
-    for top in FOLDERS:
+    names = [*single]
+    for top in tops:
         for path, folders, files in os.walk(folder / top):
             folders[:] = [name for name in folders if name[0] != "." and name != "raw"]  # os.walk goes on with these
             names += [f"{os.path.relpath(path, folder)}/{name}" for name in files if name[0] != "."]

@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy import stats
 
-from scaleproof.ground.comparison import configuration_differences
+from scaleproof.ground.configurations import configuration_differences
 from scaleproof.verify import raw
 from scaleproof.verify.contents import json_of, schema_of
 from scaleproof.verify.intervals import EARLIER_ERROR, ERROR, detectable_by_ab_pairs, half_width

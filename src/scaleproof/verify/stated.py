@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS
-from scaleproof.ground.comparison import dotted_items
+from scaleproof.ground.configurations import dotted_items
 from scaleproof.ground.records.metrics import current_names
 from scaleproof.ground.records.run import MANIFEST
 from scaleproof.verify.contents import json_of

@@ -102,11 +102,12 @@ def test_scrub_knows_the_places_of_this_machine():
 def test_a_run_that_was_not_planned_there_is_refused(tmp_path):
     one, two = cells()
     run = write_run(tmp_path, one)
-    assert read_planned(run.folder, one.slug, 1, one.fingerprint).ok
+    assert read_planned(run.folder, one, 1).ok
     with pytest.raises(UserError, match="is ddp-n1x1/rep1; the campaign plans ddp-n1x2/rep1 there"):
-        read_planned(run.folder, two.slug, 1, two.fingerprint)
-    with pytest.raises(UserError, match="another configuration"):
-        read_planned(run.folder, one.slug, 1, "0")
+        read_planned(run.folder, two, 1)
+    longer, _ = cells(work={"global_batch": 16, "steps": 40, "warmup_steps": 5})
+    with pytest.raises(UserError, match=r"of another configuration \(work.steps 30 -> 40\); the campaign plans"):
+        read_planned(run.folder, longer, 1)
 
 
 @pytest.mark.fault("a damaged run is to be repeated", "`scaleproof retry` removes it")

@@ -14,8 +14,8 @@ from scaleproof.conclude.analysis.paired_test import compare_ratios
 from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Comparison
-from scaleproof.ground.comparison import configuration_differences
 from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.ground.configurations import configuration_differences
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.finding import Finding, Findings, codes_above_note
 from scaleproof.ground.records.comparison_report import AbComparison, ArmRate, ComparisonArms, ComparisonReport

@@ -18,15 +18,9 @@ from scaleproof.conclude.analysis.measured_cells import (
 from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.printed import losses_of_cells
-from scaleproof.ground.comparison import (
-    Compared,
-    configuration_differences,
-    dotted_items,
-    field_error,
-    why_incomparable,
-    with_simultaneous_intervals,
-)
+from scaleproof.ground.comparison import Compared, field_error, why_incomparable, with_simultaneous_intervals
 from scaleproof.ground.confidence import claimed_ratio
+from scaleproof.ground.configurations import configuration_differences, dotted_items
 from scaleproof.ground.errors import UserError, path_fault, shortened
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.records.evidence import lowest_level

@@ -20,7 +20,7 @@ from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.power import POWER
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
 from scaleproof.conclude.publication.made_again import compare_with_rewritten, is_written_again, records_in
-from scaleproof.ground.comparison import changed_keys
+from scaleproof.ground.configurations import changed_keys
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed

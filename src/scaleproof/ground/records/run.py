@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.configurations import changed_keys
 from scaleproof.ground.errors import UserError, describe_first_fault, path_fault
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
@@ -181,15 +183,19 @@ def _retry_command_of_run(folder: Path, campaign: str, whole_cell: bool = False)
     return retry_command(Path(f"config/campaigns/{campaign}.yaml"), runs, results)
 
 
-def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
-    """Return the run in `folder`. Raises UserError unless it is the one that was planned there."""
+def read_planned(folder: Path, cell: Cell, repeat: int) -> Run:
+    """Return the run in `folder`. Raises UserError unless it is the one of `cell` that was planned there."""
     run = read_run(folder)
     metrics = run.metrics
-    if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
-        is_another_run = (metrics.cell, metrics.repeat) != (cell, repeat)  # else the configuration of all was another
-        actual = run.name if is_another_run else "a run of another configuration"
+    if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell.slug, repeat, cell.fingerprint):
+        is_another_run = (metrics.cell, metrics.repeat) != (
+            cell.slug,
+            repeat,
+        )  # else all had another configuration
+        keys = changed_keys(metrics.config, cell.config)
+        actual = run.name if is_another_run else f"a run of another configuration{keys and f' ({keys})'}"
         raise UserError(
-            f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Measure it again: "
+            f"{folder / METRICS} is {actual}; the campaign plans {cell.slug}/rep{repeat} there. Measure it again: "
             f"{_retry_command_of_run(folder, metrics.campaign, whole_cell=not is_another_run)}"
         )
     return run

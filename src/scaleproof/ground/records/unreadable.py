@@ -17,7 +17,7 @@ def read_or_mark_unreadable(folder: Path, campaign: str, cell: Cell, repeat: int
     Raises UserError where the folder has no metrics, or metrics of another run.
     """
     try:
-        run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
+        run = read_planned(folder, cell, repeat)
     except DamagedMetrics as error:
         return unreadable_run(folder, campaign, cell, repeat, str(error))
     if run.metrics.config != cell.config:  # though the fingerprint is the planned one

@@ -1,6 +1,6 @@
 """In what two configurations differ."""
 
-from scaleproof.ground.comparison import configuration_differences
+from scaleproof.ground.configurations import configuration_differences
 
 
 def test_a_section_on_one_side_alone_differs_as_a_whole():

@@ -146,8 +146,8 @@ def write_torchtitan(folder: Path, chance: random.Random) -> None:
         tps = 6000 * chance.uniform(0.97, 1.03)
         text.append(
             f"{mark}\x1b[31mstep: {i:2}  \x1b[32mloss: {8 - i / 100:7.4f}  "
-            f"\x1b[33mmemory: 40.12GiB(50.5%)  \x1b[34mtps: {tps:,.0f}  \x1b[36mtflops: 286.50  "
-            f"\x1b[35mmfu: {tps / 160:.2f}%\x1b[39m"
+            f"\x1b[33mmemory: 40.12GiB(50.5%)  \x1b[34mtps: {tps:,.0f}  "
+            f"\x1b[36mtflops: {tps / 160 / 100 * DEVICES[device] / 1e12:.2f}  \x1b[35mmfu: {tps / 160:.2f}%\x1b[39m"
         )
     write_atomic(folder / "titan.log", "\n".join(text))
 

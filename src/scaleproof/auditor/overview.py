@@ -21,6 +21,7 @@ Mark = Literal["invalid", "suspect", "waived", ""]
 Range = tuple[float, float]
 WORK_WORDS = ("strategy", "precision", "model", "phase")
 CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and times, the ratio first
+NO_SPEED = {"speedup", "efficiency", "change", "memory_bytes", "memory_share", "utilization", "communication_share"}
 MOST_LISTED_ROWS = 200  # rows of one table that are listed
 
 
@@ -224,8 +225,8 @@ def _row_line(
 
 
 def _rate_of_row(row: ReportedRow) -> str:
-    """Return the first figure of speed that a row prints, else its first result, with its heading: "390 (tokens/s)"."""
-    results = (figure.kind for figure in row.figures if figure.kind in RESULTS - {"speedup", "efficiency", "change"})
+    """Return the first figure of speed that a row prints, else such a result, with its heading: "390 (tokens/s)"."""
+    results = (figure.kind for figure in row.figures if figure.kind in RESULTS - NO_SPEED)
     figure = next((figure for kind in (*MEASURED, *results) if (figure := row.usable(kind)) is not None), None)
     if figure is None:
         return ""

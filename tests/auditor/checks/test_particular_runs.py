@@ -73,6 +73,18 @@ def test_a_published_mfu_over_the_peak_of_another_device(tmp_path):
     assert found["peak-of-another-device"].corrected.figure == "52.9 %"
 
 
+@pytest.mark.parametrize(
+    ("tflops", "mfu", "is_wrong"),
+    [("339.12", "74.01", True), ("339.12", "34.29", False), ("339.12", "34", False), ("0.41", "0.06", False)],
+)
+def test_a_logged_mfu_follows_from_the_flops_beside_it(tmp_path, tflops, mfu, is_wrong):
+    """Small figures have too few digits to tell."""
+    head = "CUDA capacity: NVIDIA H100 with 95.00GiB memory\nPeak FLOPS used for computing MFU: 9.890e+14\n"
+    step = f"step: {{}}  loss: 6.1  memory: 9.66GiB(9.2%)  tps: 5,861  tflops: {tflops}  mfu: {mfu}%\n"
+    file("titan.log", head + "".join(step.format(k) for k in range(1, 9)))(tmp_path)
+    assert ("MFU 74.0% is of 458 TFLOP/s" in str(findings(tmp_path).get("peak-of-another-device"))) == is_wrong
+
+
 def test_what_a_file_does_not_say_can_be_given(tmp_path):
     for name, seconds, rate in (("one", 100.0, 1000.0), ("four", 40.0, 625.0)):
         file(f"{name}.json", json.dumps({"train_time_per_epoch": [seconds], "train_throughput": [rate]}))(tmp_path)

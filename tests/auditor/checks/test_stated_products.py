@@ -41,6 +41,9 @@ CASES = {
     RECIPE.format("258", "{}"): ("582,384", "528,384", "258 sequences x 2048 tokens = 528,384"),
     rows(MESH, "70B | 64 | 128 | 1 | 8192 | 2 | 4 | 2 | {}"): ("23", "32", "= 23, which gives no global batch of 128"),
     EPOCHS: ("1.92", "6.92", "5 epochs x 1.92 = 9.600"),
+    "- GPUs: 8\n- **Micro batch size per GPU**: 4\n- Accumulation steps: 8\n- LR: 3e-4\n- Global batch size: {}": (
+        *("512", "256", "= 32, which gives no global batch of 512"),
+    ),
     "- Runtime: 494s ({} min)": ("2.8", "8.2", "not one time"),
     "A **{}x** TTFT improvement at c=50 (24,554ms → 143ms)": ("127", "172", "between the two"),
     rows(

@@ -209,6 +209,40 @@ def test_batches_of_epochs(tmp_path, program):
     assert run.nan_steps == [50]
 
 
+@pytest.mark.parametrize("batch", ["{}", "0-{}"])
+def test_the_speedometer_of_mxnet(tmp_path, batch):
+    line = "INFO:root:Epoch[{}] Batch [" + batch + "]\tSpeed: 520.{} samples/sec\taccuracy=0.57\n"
+    lines = [line.format(e, b, e) for e in (0, 1) for b in (20, 40)]
+    (tmp_path / "a.log").write_text("".join([*lines, "INFO:root:Epoch[1] Time cost=81.3\n"]))
+    (run,) = gather([tmp_path]).runs
+    assert [(s.epoch, s.step, s.samples_per_s) for s in run.logged_steps] == [
+        *((0, 20, 520.0), (0, 40, 520.0), (1, 20, 520.1), (1, 40, 520.1))
+    ]
+
+
+@pytest.mark.parametrize("place", ["0/{}", "epoch=0/micro_step=1{}/global_step={}"])
+def test_the_timer_of_deepspeed(tmp_path, place):
+    """The memory beside its rate is no rate."""
+    place = place.replace("{}", "{0}")
+    line = "[INFO] [timer.py:198:stop] " + place + ", RunningAvgSamplesPerSec=230.5, CurrSamplesPerSec=227.{0}, "
+    line += "MemAllocated=0.36GB, MaxMemAllocated=15.06GB\n"
+    (tmp_path / "a.log").write_text("[INFO] step=20, skipped=17, lr=[5e-05]\n" + "".join(map(line.format, (20, 30))))
+    (run,) = gather([tmp_path]).runs
+    assert (run.rate_scope, run.memory_reported_bytes) == ("global", 15.06 * 2**30)
+    assert [(s.step, s.samples_per_s) for s in run.logged_steps] == [(20, 227.2), (30, 227.3)]
+
+
+@pytest.mark.parametrize("line", ["loss = {loss}, step = {k} (19.3 sec)", "step = {k}, loss = {loss} (19.3 sec)"])
+def test_estimators_of_tensorflow(tmp_path, line):
+    """The time of a line is that of many steps, so that no step has one."""
+    losses = {1: "161.3", 101: "15.8", 201: "nan"}
+    lines = [f"INFO:tensorflow:{line.format(k=k, loss=loss)}\n" for k, loss in losses.items()]
+    (tmp_path / "a.log").write_text("INFO:tensorflow:global_step/sec: 5.17\n".join(lines))
+    (run,) = gather([tmp_path]).runs
+    assert (run.steps_per_s, run.nan_steps) == ([5.17, 5.17], [201])
+    assert [(s.step, s.loss, s.seconds) for s in run.logged_steps[:2]] == [(1, 161.3, None), (101, 15.8, None)]
+
+
 def test_batches_of_a_validation_are_no_steps(tmp_path):
     lines = (f"Test: [{k}0/98]\tTime  0.31{k} ( 0.320)\tLoss 6.9e+00 (6.9e+00)\n" for k in range(5))
     (tmp_path / "a.log").write_text("".join(lines))

@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import re
 
 import pytest
 
@@ -156,6 +157,24 @@ def test_a_history_is_a_run_and_results_are_a_table(tmp_path):
 def test_a_history_of_rates_needs_no_loss(tmp_path, key, runs):
     (tmp_path / "history.jsonl").write_text(history([{"step": k, key: 100.0 + k % 3} for k in range(9)]))
     assert len(gather([tmp_path]).runs) == runs
+
+
+FACTORY = {"current_steps": "{k}", "total_steps": 90, "loss": 2.3, "percentage": "{k}", "elapsed_time": "0:0{m}:00"}
+SWIFT = {"loss": 2.3, "global_step/max_steps": "{k}/90", "percentage": "{k}%", "elapsed_time": "{m}m 2s"}
+
+
+@pytest.mark.parametrize(
+    ("row", "steps_per_s"),
+    [(FACTORY, [0.5]), (SWIFT, [0.5]), (SWIFT | {"train_speed(iter/s)": 0.4}, [0.4, 0.4, 0.4]), ({"step": "{k}"}, [])],
+)
+def test_lines_with_the_time_since_the_start_are_steps(tmp_path, row, steps_per_s):
+    """Of LLaMA-Factory and ms-swift: 30 steps in each minute."""
+    text = "".join(
+        json.dumps(row | {"loss": 9 - m}).replace("{k}", str(30 * m)).replace("{m}", str(m)) + "\n" for m in (1, 2, 3)
+    )
+    (tmp_path / "trainer_log.jsonl").write_text(re.sub(r'(step.*?": )"(\d+)"', r"\1\2", text))
+    (run,) = gather([tmp_path]).runs
+    assert (run.steps_per_s, [s.step for s in run.logged_steps]) == (steps_per_s, [30, 60, 90])
 
 
 def test_the_summary_of_a_run_and_the_results_of_a_trainer_are_tables(tmp_path):

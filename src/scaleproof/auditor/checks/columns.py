@@ -234,6 +234,8 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
         # Names of rows become the headings; the first column, which they are made of, is left out.
         names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
+        if not any(map(str.isalpha, "".join(names))):
+            return  # "8" names no quantity
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][1:]
         headings_at = [header_at, *rows_at]
         turned_table = _figure_table(["", *names], headings_at, turned, [header_at] * (width - 1), transposed=True)

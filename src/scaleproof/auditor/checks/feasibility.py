@@ -19,6 +19,8 @@ LEFT_AFTER_STEP_RATIO = 0.2  # reported over used memory, below which the report
 CONTEXT_BYTES = 2**31  # that libraries take on a device
 LARGEST_SHARE = 1.005  # a share of 1, with half a percent beside its rounding
 SAME_PEAK_TOLERANCE = 0.02  # relative difference of a peak that a program names
+LOGGED_PEAK_TOLERANCE = 0.1  # the same of FLOP/s over an MFU in whole per cents
+LEAST_MFU = 0.1  # that has two digits in whole per cents
 CARDS = ("A100", "H100", "V100", "T4", "L4", "H200")  # whose peaks others are taken for
 RECOMPUTED_FLOPS_RATIO = 4 / 3  # FLOPs with full activation checkpointing, over the model's: MFU beside these
 PEAK_VARIANTS_TOLERANCE = 0.08  # relative difference of the peaks of two variants of a device
@@ -45,7 +47,7 @@ PEAK_OF_ANOTHER_DEVICE = Code(
     "peak-of-another-device",
     "invalid",
     what="The MFU is relative to the peak of another device, precision, or to one with sparsity.",
-    detected="The peak that the program divided by is none of the device's published dense ones.",
+    detected="The peak that the program names, or divided its FLOP/s by, is none of the device's published dense ones.",
     seen="torchtitan falls back to an A100's 312 TFLOP/s; torchtitan issues 668 and 2307.",
     repair="Take the dense peak of this device and precision, with its source; otherwise print nothing.",
 )
@@ -96,6 +98,11 @@ def _wrong_peak_of_run(run: ReportedRun) -> Iterator[Flag]:
     if not (mfus.size and assumed_peak):
         return
     peaks = peaks_of(run.device)
+    both = run.logged_steps.having("mfu", "flops_per_s")
+    if any(near(assumed_peak, peak, SAME_PEAK_TOLERANCE) for peak in peaks) and np.median(mfus) >= LEAST_MFU:
+        ratios = both.values("flops_per_s") / both.values("mfu")  # by what it really divided
+        divided_by = float(f"{np.median(ratios):.3g}") if ratios.size else assumed_peak
+        assumed_peak = assumed_peak if near(divided_by, assumed_peak, LOGGED_PEAK_TOLERANCE) else divided_by
     if run.device is None and run.format.startswith("nanoGPT"):
         evidence = f"MFU is of {assumed_peak / TERA:g} TFLOP/s, an A100's peak, whatever device it ran on"
         yield Flag(evidence, [run], PEAK_ASSUMED.name)

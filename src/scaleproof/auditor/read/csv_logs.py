@@ -210,8 +210,11 @@ def _sequences(layout: Layout, records: Records, key_columns: list[int]) -> list
 def of_first_group(layout: Layout, records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, record) of the first rank, split or fold, "train", in a file; of all where no column says which."""
     k, first_group = layout.group_column, None
+    if k is None:
+        yield from records
+        return
     for line, record in records:
-        group = record[k] if k is not None and k < len(record) else None
+        group = record[k] if k < len(record) else None
         first_group = group if first_group is None else first_group
         if group in (None, first_group):
             yield line, record

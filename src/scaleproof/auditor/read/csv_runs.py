@@ -29,7 +29,9 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
     numbered_records = enumerate(records_of(lines, layout.delimiter), start=first_line)
     rows = of_first_group(layout, numbered_records)
     while block := list(islice(rows, ROWS_AT_ONCE)):
-        runs = group_by(block, lambda row: tuple(cell_of(row[1], k) for k in layout.key_columns))
+        runs: dict[tuple[str, ...], list[tuple[int, list[str]]]] = {(): block}
+        if layout.key_columns:
+            runs = group_by(block, lambda row: tuple(cell_of(row[1], k) for k in layout.key_columns))
         for key, rows_of_run in runs.items():
             if key not in readers and len(readers) >= MOST_RUNS:
                 continue  # further runs are left out

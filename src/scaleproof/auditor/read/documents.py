@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby
 
 from scaleproof.auditor.read import grids
 from scaleproof.auditor.read.grids import Grid, Line
@@ -13,7 +13,7 @@ from scaleproof.auditor.read.pivoted_tables import RATIOS
 from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures, plain_text
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
-from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.reported_tables import SETTINGS, ReportedTable
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.sentences import ALONE, DIGIT, stated_figures
 from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_results
@@ -28,6 +28,7 @@ UNDERLINE = re.compile(r"([=\-~^\"'*+#])\1{2,}\s*$")
 FENCE = re.compile(r"\s*(```+|~~~+)\s*(\w*)")
 BOLD_LINE = re.compile(r"\s*(?:\*\*|__)([^*_]{3,120})(?:\*\*|__):?\s*$")
 CAPTION = re.compile(r"(?i)\s*(?:\*\*|_|\*)?(?:table|figure|fig\.)\s*\d*[.:].{3,}")
+WHOLE_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+")
 SHELL_LANGUAGES = ("bash", "sh", "shell", "console")  # commands, often with what they printed
 PROGRAM_LANGUAGES = (
     *("python", "yaml", "json", "cpp", "c", "cuda", "dockerfile", "toml", "ini", "javascript", "diff"),
@@ -291,6 +292,19 @@ def _has_figures(grid: Grid) -> bool:
     return sum(cell[:1].isdigit() for cell in cells) * 2 > max(len(cells), 3)
 
 
+def _settings_of_lists(document: Document, name: str) -> Iterator[ReportedTable]:
+    """Yield each list of settings ("- GPUs: 8") as a table, unless the value of one is more than a number."""
+    items = [(line, text.lstrip("-*+• ")) for line, text, _ in document.prose if text.startswith(("-", "*", "+", "•"))]
+    # In a list, the number of a line less its place is the same.
+    for _, group in groupby(enumerate(items), lambda item: item[1][0] - item[0]):
+        for grid in report_blocks([item for _, item in group], least=0):
+            pairs = [pair for _, cells in grid.rows for pair in zip(grid.header, cells, strict=True) if pair[1]]
+            values = [value for name, value in pairs if column_of(name).kind in SETTINGS]
+            table = typed_table(grid, name) if all(map(WHOLE_NUMBER.fullmatch, values)) else None
+            if table is not None and table.states_settings and not table.kinds() & (RESULTS | {"nodes", "tokens"}):
+                yield table
+
+
 def take_document(evidence: Evidence, document: Document, name: str) -> int:
     """Add the stated figures, marked results and tables of a document. Return how many figures and tables it has."""
     has_digits = any(DIGIT.search(text) for _, text, _ in document.prose)
@@ -300,7 +314,9 @@ def take_document(evidence: Evidence, document: Document, name: str) -> int:
     lines = chain(((line, text) for line, text, _ in document.prose), document.comments, cells)
     if marked := [(line, text) for line, text in lines if MARK_OF_RESULT.search(text)]:
         evidence.stated_results += stated_results(marked, name)
-    return take_grids(evidence, document.grids, name) + len(figures)
+    settings = [*_settings_of_lists(document, name)]
+    evidence.other_tables += settings
+    return take_grids(evidence, document.grids, name) + len(figures) + len(settings)
 
 
 def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> bool:

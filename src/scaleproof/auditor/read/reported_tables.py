@@ -207,8 +207,9 @@ class ReportedRow:
         figures = [figure for figure in self.figures if figure.kind == kind]
         if not figures:  # most kinds: a row has few
             return None
-        if len(figures) > 1:
-            figures.sort(key=lambda figure: figure.remark is not None)
+        if len(figures) == 1 and figures[0].statistic == statistic:  # nearly always
+            return figures[0]
+        figures.sort(key=lambda figure: figure.remark is not None)
         preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
         matching = (figure for candidate in preferred for figure in figures if figure.statistic == candidate)
         return next(matching, None)

@@ -2,7 +2,7 @@
 
 A tracker's names are the user's own ("train/loss", "perf/tokens_per_sec"): the last part of a name is read like the
 heading of a table. Figures of validation, of a whole epoch, or not understood are left out. Clocks of trackers
-("_runtime", "wall time") are times of writing: no step time is derived from them.
+("_runtime", "wall time") are times of writing: no step time is derived from them; an `elapsed_time` is one of training.
 """
 
 import csv
@@ -17,19 +17,26 @@ from typing import Any
 from scaleproof.auditor.read.csv_logs import RUN_KINDS, describe_run, records_of
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
+from scaleproof.auditor.read.printed_figures import duration
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure, is_number, not_finite
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.ground.errors import plural
 
-STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
+STEP_KEYS = (
+    *("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step"),
+    *("current_steps", "global_step/max_steps"),  # of LLaMA-Factory; of ms-swift, "5/100"
+)
 CLOCKS = ("_runtime", "_timestamp")
 LEAST_STEPS = 3  # steps that make a series
+LEAST_SECONDS = 20  # of a clock of whole seconds, so that its rounding is 5 % at most
+STEP_OF = re.compile(r"(\d{1,12})/\d+")
 MOST_STEPS = 1_000_000
 OF_EVALUATION = re.compile(r"(?i)(?:^|[/_. ])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/_. ])")
 OF_AN_EPOCH = re.compile(r"(?i)_epoch$")
 OF_ONE_DEVICE = re.compile(r"(?i)(?:^|/)(?:device|gpu|rank)(?:/|$)")
-KINDS_OF_SCALARS = {"step_time_s", "gradient_norm", "loss", "val_loss", "tokens_per_s", "samples_per_s", "mfu"}
+KINDS_OF_SCALARS = {"step_time_s", "gradient_norm", "loss", "val_loss", "mfu"}
+KINDS_OF_SCALARS |= {"steps_per_s", "tokens_per_s", "samples_per_s"}
 TAG = re.compile(r"(?i)[-_.]tag[-_](?P<tag>.+?)(?: \(\d+\))?\.(?:csv|json)$")
 COLUMNS_OF_TENSORBOARD = ("wall time", "step", "value")  # in the CSV file of a scalar
 
@@ -107,7 +114,9 @@ class SeriesReader:
             return
         if number <= 0:
             return
-        if scalar.kind == "step_time_s":
+        if scalar.kind == "steps_per_s":
+            self.run.steps_per_s.append(number)
+        elif scalar.kind == "step_time_s":
             logged.seconds = logged.seconds or number
         elif scalar.kind == "mfu":
             logged.mfu = number
@@ -153,15 +162,20 @@ def read_json_steps(name: str, rows: list[Any], has_lines: bool = True) -> Repor
 
     is_of_wandb = any(clock in records[0] for clock in CLOCKS)
     reader = SeriesReader(name, "W&B history" if is_of_wandb else "step log (JSON)")
+    clock: list[tuple[int, float]] = []  # steps and the seconds since the start
     last_step = -1
     for line, record in enumerate(records, start=1):
         step = record.get(step_key, last_step)  # a row without a number belongs to the step before
+        if isinstance(step, str) and (m := STEP_OF.fullmatch(step)):
+            step = int(m[1])
         if isinstance(step, float) and not math.isfinite(step):
             reader.run.problems.append(f"{'line' if has_lines else 'row'} {line}: its {step_key} is {step}")
             continue
         if not is_number(step) or step < last_step:
             return None  # it starts again, or counts something else
         last_step = int(step)
+        if elapsed := duration(str(record.get("elapsed_time"))):
+            clock.append((last_step, elapsed.value))
         for key, value in record.items():
             if key != step_key and (isinstance(value, str) or is_number(value)):  # a text may be "2.31" or "NaN"
                 reader.add(last_step, str(key), value, line if has_lines else None)
@@ -171,6 +185,8 @@ def read_json_steps(name: str, rows: list[Any], has_lines: bool = True) -> Repor
     losses = len(run.logged_steps.values("loss")) + len(run.nan_steps)
     if max(losses, *(len(run.logged_steps.values(rate)) for rate in ("tokens_per_s", "samples_per_s"))) < LEAST_STEPS:
         return None
+    if clock and not run.steps_per_s and (seconds := clock[-1][1] - clock[0][1]) >= LEAST_SECONDS:
+        run.steps_per_s = [(clock[-1][0] - clock[0][0]) / seconds]
     for key, kind in _settings_of(records).items():  # equal in all rows: devices, strategy, ...
         describe_run(run, kind, str(records[0][key]))
     return run

@@ -6,7 +6,7 @@ from math import prod
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
 from scaleproof.auditor.read.logs.dialect import STEP, Line, LogReader
-from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.reported import ReportedRun, positive
 from scaleproof.auditor.read.run_fields import figure
 
 MIB = 2.0**20
@@ -243,13 +243,14 @@ class Composer(LogReader):
 class Batches(LogReader):
     """Loops over the batches of an epoch, as those of timm, OpenCLIP, mmengine and PyTorch's ImageNet example.
 
+    Of MXNet's Speedometer, `Epoch[0] Batch [20]\tSpeed: 520.85 samples/sec`, a rate stands in place of the time.
     `Epoch: [0][  10/5005] Time  0.312 ( 0.320) Data 0.010 ( 0.012) Loss 6.9e+00`: of a batch, the last or the mean of
     some. Of ranks that print to one file the first line of a batch counts.
     """
 
     mark = (
         r"(?:Epoch(?:\((?:train)\))?:? +\[\d+\]|Train(?: Epoch)?: +\d+) ?\[ *\d+/\d+[^\]]*\]"
-        r".*?(?:\b[Tt]ime:?|Batch \(t\):) +[\d.]+s?[ ,(]"
+        r".*?(?:\b[Tt]ime:?|Batch \(t\):) +[\d.]+s?[ ,(]|Epoch\[\d+\] Batch \[[\d-]+\]\s+Speed: [\d.]+ samples/sec"
     )
     looked_at = r"Epoch|Train|nproc|torchrun|srun|mpirun"
     format = "log of batches"
@@ -257,6 +258,7 @@ class Batches(LogReader):
     _batch = re.compile(
         rf"(?:Epoch(?:\(train\))?:? +\[(\d+)\]|Train(?: Epoch)?: +(\d+)) ?\[ *{STEP}/\d+[^\]]*\]"
         rf".*?(?:(?<!data_)\b[Tt]ime:?|Batch \(t\):) +{N}s?[ ,(]"
+        rf"|Epoch\[(\d+)\] Batch \[(?:\d+-)?{STEP}\]\s+Speed: {N} samples/sec"
     )
 
     def feed(self, number: int, line: str) -> None:
@@ -266,9 +268,9 @@ class Batches(LogReader):
             self.launch(line)
             return
         loss = re.search(rf"\b[Ll]oss:? +{N}", line)
-        seconds = figure(m[4])
-        logged = LoggedStep(int(m[3]), seconds if seconds and seconds > 0 else None, line=number)
-        logged.epoch = int(m[1] or m[2])
+        logged = LoggedStep(int(m[3] or m[6]), positive(figure(m[4])), line=number)
+        logged.samples_per_s = positive(figure(m[7]))
+        logged.epoch = int(m[1] or m[2] or m[5])
         logged.loss = figure(loss[1]) if loss else None
         steps = self.run.logged_steps
         last = steps[-1] if len(steps) else None

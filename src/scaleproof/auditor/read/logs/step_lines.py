@@ -268,6 +268,40 @@ class Paddle(Dialect):
     )
 
 
+class DeepSpeed(Dialect):
+    """DeepSpeed's timer, whose samples are those of all ranks; until 2022 it printed `0/20, Running...`.
+
+    `epoch=0/micro_step=20/global_step=5, RunningAvgSamplesPerSec=25.0, CurrSamplesPerSec=25.7, MemAllocated=...`
+    """
+
+    mark = r"RunningAvgSamplesPerSec=[\d.]+, CurrSamplesPerSec="
+    looked_at = r"SamplesPerSec=|nproc|deepspeed"
+    format = "DeepSpeed timer log"
+    rate_scope = "global"
+
+    of_step = Line(
+        r"(?:global_step=|\d/){step}, RunningAvgSamplesPerSec=\S+, CurrSamplesPerSec={samples_per_s}"
+        r"(?:.*?MaxMemAllocated={memory_gib}GB)?"
+    )
+
+
+class TfEstimator(Dialect):
+    """TensorFlow's estimators: `loss = 15.8, step = 101 (19.3 sec)`, of so many steps, and `global_step/sec: 5.17`."""
+
+    mark = r"global_step/sec: [\d.]"
+    looked_at = r"loss = |global_step/sec: "
+    format = "TensorFlow estimator log"
+
+    of_step = Line(r"^(?=.*\bstep = {step}\b)(?=.*\bloss = {loss})")
+
+    def feed(self, number: int, line: str) -> None:
+        """Read one line: of the steps per second since the line before, or of a step."""
+        if m := re.search(rf"global_step/sec: {N}", line):
+            self.run.steps_per_s += [rate for rate in [figure(m[1])] if rate]
+        else:
+            super().feed(number, line)
+
+
 class TfCnnBenchmarks(Dialect):
     """`10  images/sec: 307.5 +/- 0.4 (jitter = 1.2)  8.2`: the mean rate of all devices over all steps so far.
 

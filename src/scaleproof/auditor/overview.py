@@ -21,7 +21,8 @@ Mark = Literal["invalid", "suspect", "waived", ""]
 Range = tuple[float, float]
 WORK_WORDS = ("strategy", "precision", "model", "phase")
 CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and times, the ratio first
-NO_SPEED = {"speedup", "efficiency", "change", "memory_bytes", "memory_share", "utilization", "communication_share"}
+RATIOS = {"speedup", "efficiency", "change"}
+USE = {"memory_bytes", "memory_share", "utilization", "communication_share"}  # of a device
 MOST_LISTED_ROWS = 200  # rows of one table that are listed
 
 
@@ -214,7 +215,7 @@ def _row_line(
         place=row.place,
         devices=row.devices,
         work=", ".join(filter(None, [*work, *sizes])),
-        rate=_rate_of_row(row),
+        rate=_rate_of_row(row, table),
         published=", ".join(printed),
         recomputed=_span(times, *speedup) if speedup else "",
         values=_values_of_row(row),
@@ -224,10 +225,16 @@ def _row_line(
     )
 
 
-def _rate_of_row(row: ReportedRow) -> str:
-    """Return the first figure of speed that a row prints, else such a result, with its heading: "390 (tokens/s)"."""
-    results = (figure.kind for figure in row.figures if figure.kind in RESULTS - NO_SPEED)
-    figure = next((figure for kind in (*MEASURED, *results) if (figure := row.usable(kind)) is not None), None)
+def _rate_of_row(row: ReportedRow, table: ReportedTable) -> str:
+    """Return the first figure of speed that a row prints, else its first result, with its heading: "390 (tokens/s)".
+
+    Memory and the like stand for a speed only in a table without any.
+    """
+    figure = next((figure for kind in MEASURED if (figure := row.usable(kind)) is not None), None)
+    if figure is None:
+        no_speed = RATIOS if table.kinds().isdisjoint(MEASURED) else RATIOS | USE
+        results = (figure.kind for figure in row.figures if figure.kind in RESULTS - no_speed)
+        figure = next((figure for kind in results if (figure := row.usable(kind)) is not None), None)
     if figure is None:
         return ""
     return f"{figure.printed} ({figure.heading})"[:LABEL_LENGTH] if figure.heading else figure.printed
@@ -344,7 +351,9 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
     Figures with two readings, such as a rate of one device or of all, give these only beside a printed speed-up: by the
     reading that it confirms, else by the first.
     """
-    line = ScalingLine(configuration=configuration, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row))
+    line = ScalingLine(
+        configuration=configuration, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row, series.table)
+    )
     line.values = _values_of_row(row)
     beside = [figure for kind in KINDS_BESIDE if (figure := row.usable(kind)) is not None]
     line.beside = ", ".join(f"{figure.heading} {figure.printed}" for figure in beside)

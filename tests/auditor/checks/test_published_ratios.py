@@ -115,6 +115,11 @@ def test_a_row_without_a_speed_shows_its_first_result(tmp_path, headings, cells,
     assert [line.rate for line in audit_paths([tmp_path]).readings] == [shown]
 
 
+def test_beside_rows_with_a_speed_no_other_result_stands_for_one(tmp_path):
+    (tmp_path / "README.md").write_text(rows("Model | Memory (GB) | tokens/s", "bert | 20.3 | 390", "vit | 17.9 | -"))
+    assert [line.rate for line in audit_paths([tmp_path]).readings] == ["390 (tokens/s)", ""]
+
+
 def test_figures_with_units_below_unknown_headings_are_shown_and_not_checked(tmp_path):
     (tmp_path / "README.md").write_text(BY_UNITS)
     audit = audit_paths([tmp_path])

@@ -46,6 +46,8 @@ Reader = Literal[
     "HuggingFaceConsole",
     "TfCnnBenchmarks",
     "Keras",
+    "TfEstimator",
+    "DeepSpeed",
     "KeyValues",
 ]
 Scalar = str | int | float | bool

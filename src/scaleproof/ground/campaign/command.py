@@ -46,7 +46,7 @@ Reader = Literal[
     "HuggingFaceConsole",
     "TfCnnBenchmarks",
     "Keras",
-    "TfEstimator",
+    "TensorFlowEstimator",
     "DeepSpeed",
     "KeyValues",
 ]

@@ -27,7 +27,7 @@ READERS: tuple[type[LogReader], ...] = (
     *(RankBlocks, GptNeoX, Megatron, step_lines.TorchTitan, step_lines.LlmC, step_lines.NanoChat),
     *(step_lines.ModdedNanoGPT, step_lines.MaxText, step_lines.NanoGPT, step_lines.Paddle),
     *(Composer, Batches, MLPerf, DLLogger, HuggingFaceConsole, step_lines.TfCnnBenchmarks, step_lines.Keras),
-    *(step_lines.TfEstimator, step_lines.DeepSpeed),
+    *(step_lines.TensorFlowEstimator, step_lines.DeepSpeed),
 )
 
 

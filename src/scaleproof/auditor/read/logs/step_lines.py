@@ -285,7 +285,7 @@ class DeepSpeed(Dialect):
     )
 
 
-class TfEstimator(Dialect):
+class TensorFlowEstimator(Dialect):
     """TensorFlow's estimators: `loss = 15.8, step = 101 (19.3 sec)`, of so many steps, and `global_step/sec: 5.17`."""
 
     mark = r"global_step/sec: [\d.]"

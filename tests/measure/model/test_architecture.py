@@ -163,6 +163,7 @@ def test_another_file_is_another_fingerprint(tmp_path):
         ({"auto_map": {"AutoModel": "modeling.Own"}}, "its code is on the hub"),
         ({"final_logit_softcapping": 30.0}, "its logits are capped"),
         ({"model_type": "mamba", "num_attention_heads": None}, "MambaForCausalLM"),
+        ({"model_type": "mixtral"}, "num_local_experts 8: how much arithmetic"),  # its default
         ({"model_type": "bert"}, "must be causal"),
         ({"model_type": "nonsense"}, 'has no model_type "nonsense"'),
         ({"model_type": "lama"}, 'Did you mean "llama"'),
@@ -194,7 +195,7 @@ def test_what_cannot_be_exact_is_refused(tmp_path, changes, message):
         ("import transformers\nf = transformers.models, transformers.__version__", None),
         ("transformers = []\nf = transformers.append", None),
         ("try:\n  from transformers import NoSuchLM\nexcept ImportError:\n  pass\nf = 1", None),
-        ("f = (", None),
+        ("import torch\nf = (", "made.py, line 2: no network can be built: SyntaxError: '[(]' was never closed"),
     ],
 )
 def test_names_that_transformers_lacks_are_read_from_the_file(tmp_path, monkeypatch, text, message):
@@ -213,15 +214,28 @@ def test_what_files_say_of_types_is_what_transformers_says():
             assert (configs[name] in {configs.get(one) for one in networks}) == (CONFIG_MAPPING[name] in mapping)
 
 
-def test_a_name_that_transformers_lacks_is_refused_without_torch(tmp_path):
-    model = written(tmp_path, model_type="vit")
+LINEAR = "import torch\ndef build(vocab_size): return torch.nn.Linear(4, vocab_size)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "library", "message"),
+    [
+        ("", "torch", "has no model of type vit for language-modelling"),
+        ("def build(:\n", "torch", "own.py, line 1: no network can be built: SyntaxError: invalid syntax"),
+        (LINEAR, "transformers", "own.py:build returns a Linear, no model of transformers"),
+        ("def build(rows): pass\n", "transformers", "unexpected keyword argument 'vocab_size'"),
+    ],
+)
+def test_what_makes_no_model_is_refused_before_seconds_of_imports(tmp_path, source, library, message):
+    (tmp_path / "own.py").write_text(source)
+    model = {"module": f"{tmp_path}/own.py:build"} if source else written(tmp_path, model_type="vit")
     code = (
-        "import sys\nfrom scaleproof.measure.model import known_names as k\n"
-        f"try: k.check_names(k.TransformersModel(config={model['config']!r}), 'language-modelling')\n"
-        "except k.UserError as error: print(error, 'torch' in sys.modules)"
+        "import sys\nfrom scaleproof.measure.model import inventory as i\n"
+        f"try: i._count_network(i.TransformersModel(**{model}), '', 512, 0)\n"
+        f"except i.UserError as error: print(error, {library!r} in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("has no model of type vit for language-modelling False\n")
+    assert done.stdout.endswith(f"{message} False\n")
 
 
 def test_a_decoder_is_no_classifier(tmp_path):

@@ -9,8 +9,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.measure.model import attention
-from scaleproof.measure.model.architecture import make_network
 from scaleproof.measure.model.loss import FusedCrossEntropy, Kind, LossHead
+from scaleproof.measure.model.network import make_network
 from scaleproof.measure.model.wrappers import LanguageModel
 
 SHAPE = ModelShape(layers=2, width=32, heads=2, context=32)

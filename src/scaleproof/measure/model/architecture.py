@@ -1,9 +1,6 @@
-"""Networks of `transformers` with random weights, as a campaign names them, and why some cannot be measured."""
+"""Networks of `transformers` with random weights by their configuration, and why some cannot be measured."""
 
-import importlib.util
-import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -20,39 +17,12 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
-from scaleproof.ground.campaign.transformers_model import TransformersModel, reasons_not_measurable
-from scaleproof.ground.errors import UserError, edit_distance, shortened
+from scaleproof.ground.campaign.transformers_model import TransformersModel
+from scaleproof.ground.errors import edit_distance
+from scaleproof.measure.model.known_names import model_fault
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
-
-
-def _fault(text: str) -> UserError:
-    return UserError(f"workload.model: {text}", ("workload", "model"))
-
-
-def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
-    """Return a network of `transformers`, in fp32 and without dropout, which is a classifier if there are `classes`.
-
-    The caller has seeded torch, which makes its random weights. Raises UserError with the first fault where the network
-    cannot be measured exactly.
-    """
-    name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
-    try:
-        if isinstance(model, TransformersModel) and model.module:
-            network = _from_function(model, vocab_size)
-        else:
-            network = _from_config(_make_config(model), vocab_size, classes)
-        faults = list(_network_faults(network, vocab_size, classifies=classes > 0))
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:  # whatever the user's code raises, or transformers with the user's numbers
-        if isinstance(model, ModelShape):  # a shape of ours
-            raise
-        raise _fault(_failure_text(model, error)) from None
-    for reason in faults:
-        raise _fault(f"{name} ({type(network).__name__}) cannot be measured exactly: {reason}")
-    return network
 
 
 def blocks_of(network: PreTrainedModel) -> nn.ModuleList:
@@ -77,20 +47,21 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         known = type(config)().to_dict()
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
         first_line = str(error.__cause__ or error).strip().splitlines()[0]  # the cause says which rule was broken
-        raise _fault(f"{model.file}: transformers refuses it: {first_line}") from None
+        raise model_fault(f"{model.file}: transformers refuses it: {first_line}") from None
     # A key that transformers does not know is kept without a word; a letter beside one that is absent, it is misspelt.
     for key in sorted(keys.keys() - known.keys()):
         for name in sorted(known.keys() - keys.keys()):
             if edit_distance(key, name) == 1:
-                raise _fault(f'{model.file}: unknown key {key}. Did you mean "{name}"?')
+                raise model_fault(f'{model.file}: unknown key {key}. Did you mean "{name}"?')
     return config
 
 
-def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """Set vocabulary and classes in `config`, and return its network with random weights, a classifier if `classes`.
+def network_of_config(model: ModelShape | TransformersModel, vocab_size: int, classes: int) -> PreTrainedModel:
+    """Return the network of a shape or a config.json with random weights, a classifier if `classes`.
 
     Raises KeyError where transformers has no such network for this task (known_names.py says so before).
     """
+    config = _make_config(model)
     mapping = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING if classes else MODEL_FOR_CAUSAL_LM_MAPPING
     if classes:
         config.num_labels = classes
@@ -116,57 +87,7 @@ def _set_for_measurement(config: PreTrainedConfig) -> None:
             setattr(config, name, "gelu_pytorch_tanh")
 
 
-def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
-    """Return the network that a function in the user's file makes (`model.module`: path:function).
-
-    Raises UserError where it is no model of transformers, or cannot be measured exactly, and what the function raises.
-    """
-    path, _, function_name = str(model.module).partition(":")
-    network = _load_function(Path(path), function_name)(vocab_size=vocab_size)
-    if not isinstance(network, PreTrainedModel):
-        raise _fault(f"{model.module} returns a {type(network).__name__}, no model of transformers")
-    for reason in reasons_not_measurable(network.config.to_dict()):
-        raise _fault(f"{model.module} cannot be measured exactly: {reason}")
-    network.config.use_cache = False
-    return network
-
-
-def _failure_text(model: TransformersModel, error: BaseException) -> str:
-    """Return why no network can be built, with the model's file, and its line if `error` comes from there."""
-    path = str(model.file)
-    line = _line_of_error(error, path)
-    place = f"{path}, line {line}" if line else path
-    reason = shortened(f"{type(error).__name__}: {error}", 200)
-    config = model.description().get("transformers")
-    # transformers has looked up the value of a key (hidden_act: gelus) in a table: the reason names key and value.
-    if isinstance(error, KeyError) and isinstance(config, dict):
-        keys = [f"{key} is {value}" for key, value in config.items() if value == error.args[0]]
-        reason = f"{keys[0]}, which transformers does not know" if keys else reason
-    return f"{place}: no network can be built: {reason}"
-
-
-def _line_of_error(error: BaseException, path: str) -> int | None:
-    """Return the line of the file `path` at which `error` was raised. Returns None where it came from elsewhere."""
-    if isinstance(error, SyntaxError) and (error.filename or "").endswith(path):
-        return error.lineno
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename.endswith(path)]
-    return lines[-1] if lines else None
-
-
-def _load_function(path: Path, name: str) -> Any:
-    """Return the function `name` of a Python file. Raises UserError where the file has none."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None  # a file that ends with .py has a spec and a loader
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if not callable(getattr(module, name, None)):
-        raise _fault(f'{path} has no function "{name}"')
-    return getattr(module, name)
-
-
-def _network_faults(network: PreTrainedModel, vocab_size: int, classifies: bool) -> Iterator[str]:
+def network_faults(network: PreTrainedModel, vocab_size: int, classifies: bool) -> Iterator[str]:
     """Yield reasons why formulas, strategies or the comparison of losses would be wrong for this network."""
     rows = cast(nn.Embedding, network.get_input_embeddings()).num_embeddings
     if rows < vocab_size:

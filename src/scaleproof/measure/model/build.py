@@ -21,7 +21,7 @@ def build_model(cell: Cell, classes: int = 0) -> nn.Module:
         from scaleproof.measure.model.encoder import Classifier
 
         return Classifier(shape, cell.vocab_size, classes, execution.activation_checkpointing)
-    from scaleproof.measure.model.architecture import make_network
+    from scaleproof.measure.model.network import make_network
 
     if cell.workload.task == "classification":
         from scaleproof.measure.model.wrappers import TransformersClassifier

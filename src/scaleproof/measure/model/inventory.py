@@ -36,13 +36,15 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
     check_names(model, "classification" if classes else "language-modelling")
     import torch
 
-    from scaleproof.measure.model.architecture import PRODUCTS, blocks_of, make_network
+    from scaleproof.measure.model.network import make_network
 
     try:
         with torch.device("meta"), time_limit(MOST_SECONDS):
             network = make_network(model, vocab_size, classes)
     except UserError as error:
         raise UserError(str(error), ("workload", "model")) from None
+    from scaleproof.measure.model.architecture import PRODUCTS, blocks_of
+
     blocks = blocks_of(network)
     sizes_of_blocks = [sum(parameter.numel() for parameter in block.parameters()) for block in blocks]
     ids_in_blocks = {id(module) for block in blocks for module in block.modules()}

@@ -15,11 +15,15 @@ ENTRY = re.compile(r'"([\w.-]+)"[,:] "(\w+)"')
 TABLES = {"language-modelling": "MODEL_FOR_CAUSAL_LM", "classification": "MODEL_FOR_SEQUENCE_CLASSIFICATION"}
 
 
+def model_fault(text: str) -> UserError:
+    return UserError(f"workload.model: {text}", ("workload", "model"))
+
+
 def check_names(model: TransformersModel, task: str) -> None:
     """Raise UserError where transformers has no model_type, network for `task` or name that `model` needs."""
     fault = _missing_name(model.file) if model.module else _missing_type(model, task)
     if fault:
-        raise UserError(f"workload.model: {fault}", ("workload", "model"))
+        raise model_fault(fault)
 
 
 def _missing_type(model: TransformersModel, task: str) -> str | None:
@@ -42,7 +46,9 @@ def _missing_name(path: Path) -> str | None:
     """Return what to say where a Python file imports a name that transformers does not have, or uses one of it."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+    except SyntaxError as error:
+        return f"{path}, line {error.lineno}: no network can be built: SyntaxError: {error.msg}"
+    except ValueError:
         return None  # running it will say what is wrong
     imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     for line, name in _names_used(tree, has_library="transformers" in imports):

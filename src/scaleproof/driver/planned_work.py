@@ -82,9 +82,7 @@ def planned_work(
     cells = [cell for cell in loaded.cells if not unsupported_reason(cell, gpus)] if gpus is not None else []
     cells = cells or loaded.cells
     times = times or run_times(results, loaded.name, probes)
-    # One entry for each run: of a cell alone (`timed`), and of an arm in a pair (`arms`).
-    timed = [cell for cell in cells for _ in range(campaign.most_repeats)]
-    arms: list[Cell] = []
+    arms: list[Cell] = []  # one entry for each run in a pair
     for comparison, a, b in loaded.comparisons.values():
         n_pairs = comparison.pairs + comparison.null_pairs
         arms += [a] * n_pairs + [b] * n_pairs
@@ -99,9 +97,9 @@ def planned_work(
     report_jobs = drawn + ANALYSES
 
     seconds: dict[str, float] = {  # only their sum is used; the names are for the reader
-        "timed runs": sum(times.seconds(cell) + JOB_S for cell in timed),
+        "timed runs": sum(times.seconds(cell) + JOB_S for cell in cells) * campaign.most_repeats,
         "runs in pairs": sum(times.seconds(arm) + PAIR_S for arm in arms),
-        "starts of engines": _engine_starts_s([*timed, *arms], times),
+        "starts of engines": _engine_starts_s([*cells, *arms], times),
         "traces": sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced),
         "witnesses": sum(witnesses_s),
         "references": sum(_replay_s(references / f"{name}.json", cell, times) for name, cell in workloads.items()),
@@ -111,7 +109,7 @@ def planned_work(
         "report": TABLES_S * report_jobs / min(available_cores(), report_jobs),  # as many at a time as there are cores
     }
     return Planned(
-        timed=len(timed),
+        timed=len(cells) * campaign.most_repeats,
         fewest=len(cells) * campaign.fewest_repeats,
         compared=len(arms),
         traced=len(loaded.traced),
@@ -121,7 +119,7 @@ def planned_work(
         swept=swept,
         searched=len(searched),
         seconds=sum(seconds.values()),
-        basis=times.basis([*timed, *arms]),
+        basis=times.basis([*cells, *arms]),
         warnings=few_repeats_note(campaign.most_repeats) + _time_limit_warning(loaded, cells, times),
     )
 

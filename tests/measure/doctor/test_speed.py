@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scaleproof.ground.errors import UserError
 from scaleproof.measure.doctor import speed
 from scaleproof.measure.doctor.speed import USUAL, Layer, MachineSpeed, this_machine
 from scaleproof.measure.launch.device_lock import device_names, hold_devices
@@ -50,6 +51,28 @@ def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):
         assert (machine.start_s(), machine.flops(TINY), machine.measured) == (USUAL["start"], USUAL["train"], False)
     monkeypatch.setenv(speed.VARIABLE, "")
     assert this_machine() == MachineSpeed()
+
+
+def test_a_variable_that_names_no_folder_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        monkeypatch.setenv(speed.VARIABLE, str(folder))
+        with pytest.raises(UserError, match=f"SCALEPROOF_CACHE is {folder}, which is no folder"):
+            this_machine()
+    monkeypatch.setenv(speed.VARIABLE, str(tmp_path / "new" / "folder"))
+    assert this_machine().path.parent == tmp_path / "new" / "folder"
+    monkeypatch.delenv(speed.VARIABLE)
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))  # nobody's choice: usual speeds
+    assert not this_machine().measured
+
+
+def test_many_speeds_are_read_once(tmp_path, monkeypatch):
+    (tmp_path / "speed.json").write_text('{"start": 2.5}')
+    machine = MachineSpeed(tmp_path / "speed.json")
+    reads = []
+    monkeypatch.setattr(speed, "read_part", lambda path, kind: reads.append(path) or json.loads(path.read_text()))
+    assert [machine.start_s() for _ in range(3)] == [2.5] * 3
+    assert len(reads) == 1
 
 
 def test_what_is_slow_to_measure_is_not_waited_for_again(tmp_path, monkeypatch):

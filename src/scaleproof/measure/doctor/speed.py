@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 from scaleproof.ground.campaign.strategies import LOW
 from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
 from scaleproof.ground.json_faults import read_part
 
@@ -64,7 +66,7 @@ class MachineSpeed:
     @property
     def measured(self) -> bool:
         """Whether all speeds that were returned were measured on this machine."""
-        return bool(self._kept_speeds()) and not self.guessed
+        return bool(self._kept_speeds) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
         """Return the speed called `name` (seconds, or FLOP/s), which the command `line` measures once.
@@ -72,22 +74,23 @@ class MachineSpeed:
         Where nothing may be measured or kept, and after a failed measurement, it is the speed in USUAL, whose key is
         the first word of `name`.
         """
-        kept_speeds = self._kept_speeds()
-        if name in kept_speeds:
-            return kept_speeds[name]
+        if name in self._kept_speeds:
+            return self._kept_speeds[name]
         first_word = name.partition(" ")[0]
         may_measure = self.probes and not self.guessed  # after one failed measurement no other is tried
         if self.path and may_measure and _can_be_written(self.path.parent):
             print(f"scaleproof: measuring how fast this machine is, once ({first_word})", file=sys.stderr, flush=True)
             speed = _measure_by(line)
             if speed is not None:
-                write_json(self.path, kept_speeds | {name: speed})
+                self._kept_speeds[name] = speed
+                write_json(self.path, self._kept_speeds)
                 return speed
         self.guessed.add(name)
         return USUAL[first_word]
 
+    @cached_property
     def _kept_speeds(self) -> dict[str, float]:
-        """Return the speeds in the file: name -> value. Returns {} where it is missing or damaged."""
+        """The speeds in the file: name -> value; {} where it is missing or damaged. Thousands of cells look there."""
         speeds: dict[str, float] | None = read_part(self.path, dict) if self.path else None
         return speeds or {}
 
@@ -105,9 +108,12 @@ def this_machine(probes: bool = True) -> MachineSpeed:
     """Return the speeds of this machine with the installed torch and Python.
 
     They are kept in the folder that VARIABLE names. They are the USUAL ones where that is empty, or torch is missing.
-    `probes`: whether speeds that are not kept yet are measured.
+    `probes`: whether speeds that are not kept yet are measured. Raises UserError where VARIABLE can be no folder.
     """
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
+    if folder and VARIABLE in os.environ and not _can_be_written(Path(folder)) and not Path(folder).is_dir():
+        allowed = "allowed: a folder that is there or can be made, or nothing, with which no speeds are measured"
+        raise UserError(f"{VARIABLE} is {folder}, which is no folder and cannot be made one; {allowed}")
     if not folder or find_spec("torch") is None:
         return MachineSpeed()
     versions = f"{platform.python_version()}-{metadata.version('torch')}"

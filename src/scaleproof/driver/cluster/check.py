@@ -27,6 +27,7 @@ from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.machine import allocation
 
+DEFAULT = Path("profiles/default")  # which Snakemake reads beside the one that is named
 OF_SLURM = ("scaleproof", "slurm", "local", None)  # executors; the last two are of other options
 TRIAL_MINUTES, TRIAL_MB = 5, 4000  # for which the job of a trial asks
 WORDS_S = 2  # by then a Slurm that is not there has said why
@@ -84,6 +85,7 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
 
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     verdicts = [judged(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
+    verdicts += _judge_default_profile(profile)
     profile_takes_devices_away = defaults.get("gres") == ""
     asks_for_devices = not requests or any(request.with_devices for request in requests)
     with_devices = asks_for_devices and not profile_takes_devices_away
@@ -106,6 +108,22 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
         verdicts.append(_judge_number_of_jobs(requests, profile.settings, limit))
     trial_resources = site.resources(_trial_request(training_nodes, with_devices))
     return verdicts + try_nodes(profile.path.parent, trial_resources, results)
+
+
+def _judge_default_profile(profile: SnakemakeProfile) -> list[Verdict]:
+    """Judge the keys to which the workflow's own profile, which wins without a word, gives another value."""
+    if not DEFAULT.is_dir():
+        return []
+    default = SnakemakeProfile(DEFAULT)
+    return [
+        judged(
+            False,
+            f"{key}: {value} has no effect: {default.path} says {default.settings[key]}, and wins",
+            f"change it there, and take it out of {profile.path}",
+        )
+        for key, value in profile.settings.items()
+        if default.settings.get(key, value) != value
+    ]
 
 
 def _trial_request(partition: list[Nodes], with_devices: bool) -> JobRequest:

@@ -1,6 +1,9 @@
 """A Snakemake profile's folder, as far as `scaleproof cluster check` needs to know what it says."""
 
+import contextlib
+import io
 import itertools
+import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +14,7 @@ from typing import Any
 from scaleproof.driver.cluster.site import Site, check_resource_names
 from scaleproof.ground.campaign.validation_messages import dotted
 from scaleproof.ground.campaign.yaml_loader import read_yaml
-from scaleproof.ground.errors import UserError, edit_distance, nearest_name, path_fault, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, edit_distance, nearest_name, path_fault, shortened
 from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.snakemake_command import SNAKEFILE
 
@@ -64,39 +67,69 @@ class SnakemakeProfile:
             raise _no_profile_error(folder)
         self.path = settings_files[0]
         data, self._lines = read_yaml(self.path)
-        if not isinstance(data, Mapping | None):
-            raise UserError(f"{self.path}: a mapping is expected, with lines such as 'jobs: 20'")
-        self.settings: dict[str, Any] = dict(data or {})
-        self._check_keys()
+        if not isinstance(data, Mapping) or not data:
+            fault = " is empty: a profile" if data is None else ": a mapping"
+            raise UserError(f"{self.path}{fault} is expected, with lines such as 'executor: scaleproof', 'jobs: 20'")
+        self.settings: dict[str, Any] = dict(data)
+        if "__use_yte__" not in self.settings:  # a template of Snakemake's, which alone knows what it makes
+            self._check_keys()
         self._check_resources()
 
     def _check_keys(self) -> None:
-        """Raise UserError for a misspelt option, executor or rule in the profile.
+        """Raise UserError for an option that Snakemake does not have, and for a value that it refuses or drops.
 
-        Also raises it where an option that takes a whole number has another value.
+        Also raises it for a misspelt rule. Options and values of plugins are known where these are installed.
         """
         from snakemake.cli import get_argument_parser  # takes a second, which only this check needs
 
-        options = get_argument_parser()._option_string_actions  # "--cores" -> its argparse.Action
+        parser = get_argument_parser()
+        options = parser._option_string_actions  # "--cores" -> its argparse.Action
         long_names = {name[2:] for name in options if name.startswith("--")}
         self._check_names((), self.settings, long_names, "snakemake has no option")
         self._check_names(("executor",), [str(self.settings.get("executor"))], EXECUTORS, "there is no executor")
         for name, value in self.settings.items():
-            if "-" not in str(name) and name not in long_names:  # options of plugins have the plugin's name before them
-                raise UserError(f'{self._lines.place_prefix(self.path, (name,))}snakemake has no option "{name}"')
-            option = options.get(f"--{name}")
+            if name not in long_names:
+                fault = f'snakemake has no option "{shortened(str(name))}"; those of a plugin need it installed.'
+                is_of_plugin = str(name).partition("-")[0] in EXECUTORS
+                near = "" if is_of_plugin else did_you_mean(name, sorted(long_names))
+                raise UserError(f"{self._lines.place_prefix(self.path, (name,))}{fault}{near}")
+            option = options[f"--{name}"]
             word = WORDS_FOR_ALL.get(name)  # in place of a number: "all" cores
-            takes_number = word is not None or (option is not None and option.type is int)
+            takes_number = word is not None or option.type is int
             least = 1 if name in NOT_ZERO else 0
             is_number = str(value).isdecimal() and int(value) >= least
             if takes_number and value != word and not is_number:
                 allowed = f"a whole number >= {least}{' or ' + word if word else ''}"
                 raise self._wrong((name,), value, allowed)
+            self._check_value(parser, option, name, value)
         rules = {name for file in SNAKEFILE.parent.glob("rules/*.smk") for name in RULE.findall(file.read_text())}
         for setting in ("set-resources", "set-threads"):
             names = self.settings.get(setting)
             if isinstance(names, Mapping):
                 self._check_names((setting,), names, rules, "the workflow has no rule")
+        arrays = str(self.settings.get("scaleproof-array-jobs", "")).replace(",", " ").split()
+        self._check_names(("scaleproof-array-jobs",), arrays, {*rules, "all"}, "the workflow has no rule")
+
+    def _check_value(self, parser: Any, option: Any, name: str, value: Any) -> None:
+        """Raise UserError where Snakemake's `parser` refuses a value of the profile, or drops it without a word."""
+        printed = io.StringIO()
+        reason = ""
+        try:
+            with contextlib.redirect_stderr(printed):
+                parsed, _ = parser.parse_known_args([], config_file_contents=json.dumps({name: value}, default=str))
+            if not isinstance(value, Mapping) or not value or getattr(parsed, option.dest) != option.default:
+                return
+        except (Exception, SystemExit) as error:  # SystemExit: argparse has printed why
+            reason = printed.getvalue().strip().rpartition("error: ")[2] or str(error)
+        if option.nargs == 0:
+            raise self._wrong((name,), value, "true, false")
+        if option.choices:
+            plugin = f"; another needs its plugin: pip install snakemake-executor-plugin-{shortened(str(value))}"
+            allowed = ", ".join(sorted(map(str, option.choices)))
+            raise self._wrong((name,), value, allowed + (plugin if name == "executor" else ""))
+        if isinstance(value, Mapping | list) and option.nargs is None:
+            raise self._wrong((name,), value, "a word or a number; several as one text: a,b")
+        raise UserError(f"{self._lines.place_prefix(self.path, (name,))}{name}: {reason}")
 
     def _check_resources(self) -> None:
         """Raise UserError for a wrong value of a resource or of `config`, and for a resource that reaches no job."""
@@ -116,7 +149,7 @@ class SnakemakeProfile:
     def _check_names(self, place: tuple[str, ...], names: Iterable[str], known: Collection[str], what: str) -> None:
         """Check the names at a place of the profile. Raises UserError for a name within two letters of a known one."""
         for key in names:
-            near = [name for name in sorted(known) if edit_distance(key, name) <= 2]
+            near = [name for name in sorted(known) if edit_distance(key, name) <= min(2, len(str(key)) - 1)]
             # A rule without "_" in its name ("pair") may be another workflow's, unless it has a known rule's letters.
             likely = [name for name in near if "rule" not in what or "_" in name or sorted(key) == sorted(name)]
             if key not in known and likely:

@@ -12,8 +12,8 @@ from huggingface_hub.utils import _http
 from webserver import chunked, cut, on_hub, silent, status
 
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.corpus import store
-from scaleproof.measure.corpus.hub import HubFile, download_from_hub, hub_api
+from scaleproof.measure.corpus import hub, store
+from scaleproof.measure.corpus.hub import HubFile, download_from_hub, hub_api, lost_connection
 
 CONTENT = random.Random(3).randbytes(300_000)
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -202,6 +202,23 @@ def test_the_hub_is_asked_by_a_proxy_that_is_an_address(monkeypatch, proxy, is_a
     monkeypatch.setenv("https_proxy", proxy)
     with nullcontext() if is_address else pytest.raises(UserError, match=r"https_proxy is .*allowed in https_proxy"):
         hub_api("https://example.invalid", None)
+
+
+def test_a_socks_proxy_needs_its_library(monkeypatch):
+    monkeypatch.setenv("all_proxy", "socks5://localhost:1")
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="all_proxy names a SOCKS proxy, which needs a library: pip install socksio"):
+        hub_api("https://example.invalid", None)
+    monkeypatch.setattr(hub, "find_spec", lambda name: name)
+    hub_api("https://example.invalid", None)
+
+
+def test_a_lost_connection_names_the_proxy_without_its_password(monkeypatch):
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert lost_connection(OSError()) == "the connection failed (OSError)"
+    monkeypatch.setenv("https_proxy", "user:word@foo:3128")
+    assert lost_connection(OSError()) == "the connection by https_proxy (foo) failed (OSError)"
 
 
 def test_a_proxy_that_is_no_address(file, target, monkeypatch):

@@ -4,9 +4,10 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
@@ -52,6 +53,15 @@ class Known(Section):
         "none",
         pattern=r"^[0-9a-f]{64}$",
     )
+
+
+def is_address(text: str, schemes: Collection[str] = ("http", "https")) -> bool:
+    """Return whether a text is an address of one of `schemes`, with a host and, if it names a port, a possible one."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is no number
+        return False
 
 
 class Corpus(Section):
@@ -164,8 +174,8 @@ class Corpus(Section):
     def _wrong_places(self) -> Iterator[str]:
         """Yield complaints about `urls`, and about names of files that are downloaded."""
         for url in self.urls:
-            if not re.match(r"https?://[^/]", url):
-                yield f'urls: "{shortened(url)}" is no address; allowed: http://... or https://...'
+            if not is_address(url):
+                yield f'urls: "{shortened(url)}" is no address; allowed: http://NAME/... or https://NAME:PORT/...'
         if not self.remote:
             return
         for first, last in (pair for name in self.files for pair in RANGE.findall(name)):

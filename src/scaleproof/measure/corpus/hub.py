@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, Revisio
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers
 
-from scaleproof.ground.campaign.corpora import Corpus
+from scaleproof.ground.campaign.corpora import Corpus, is_address
 from scaleproof.ground.campaign.local_corpus import absent_field_text
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.files import DISK_FULL, sha256_of
@@ -65,18 +66,26 @@ def hub_api(endpoint: str, token: str | None) -> HfApi:
     """
     proxies = getproxies()
     for name in ("http", "https", "all"):
-        if name in proxies and not _is_address(proxies[name]):
-            raise UserError(f'{name}_proxy is "{proxies[name]}"; {PROXIES}')
+        proxy = proxies.get(name)
+        if proxy and not is_address(_with_scheme(proxy), ("http", "https", "socks5", "socks5h")):
+            raise UserError(f'{name}_proxy is "{proxy}"; {PROXIES}')
+        if proxy and proxy.startswith("socks") and find_spec("socksio") is None:
+            raise UserError(
+                f"{name}_proxy names a SOCKS proxy, which needs a library: pip install socksio; or {PROXIES}"
+            )
     return HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
 
 
-def _is_address(proxy: str) -> bool:
-    """Return whether a proxy's value is an address, with or without its scheme."""
-    try:
-        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        return parts.scheme in ("http", "https", "socks5", "socks5h") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a port that is no number
-        return False
+def lost_connection(error: Exception) -> str:
+    """Return that the connection failed, with the kind of `error`, and the host of the proxy that is set, if any."""
+    proxies = getproxies()
+    name = next((name for name in ("https", "all") if proxies.get(name)), None)
+    proxy = f" by {name}_proxy ({urlsplit(_with_scheme(proxies[name])).hostname})" if name else ""
+    return f"the connection{proxy} failed ({type(error).__name__})"
+
+
+def _with_scheme(proxy: str) -> str:
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ def denied_for_library_errors(file: HubFile) -> Iterator[None]:
     except httpx2.TimeoutException:
         reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        reason = f"the connection failed ({type(error).__name__}){NO_WAY}"
+        reason = lost_connection(error) + NO_WAY
     except ValueError as error:  # of httpx2: it names the address
         if "proxy" not in str(error):
             raise
@@ -310,7 +319,7 @@ class HubDataset:
         except OfflineModeIsEnabled:
             raise self._refusal_error(f"HF_HUB_OFFLINE is set{NO_WAY}") from None
         except (httpx2.HTTPError, OSError) as error:
-            raise self._refusal_error(f"the connection failed ({type(error).__name__}){NO_WAY}") from None
+            raise self._refusal_error(lost_connection(error) + NO_WAY) from None
 
     def documents(self, commit: str) -> Generator[Document, None, None]:
         """Yield text and label of each row at a commit, in order. Raises UserError where rows cannot be read."""

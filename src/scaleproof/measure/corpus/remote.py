@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from scaleproof.ground.campaign.corpora import Corpus, Known
+from scaleproof.ground.campaign.corpora import Corpus, Known, is_address
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.snakemake_command import RESULTS
@@ -40,7 +40,7 @@ class Remote:
         written down. Raises UserError where the mirror is no address, or the token no token.
         """
         endpoint = environment.get("HF_ENDPOINT") or HUB
-        if urlsplit(endpoint).scheme not in ("http", "https"):
+        if not is_address(endpoint):
             raise UserError(f'the variable HF_ENDPOINT cannot be "{endpoint}"; allowed: an address, like {HUB}')
         token = environment.get("HF_TOKEN", "").strip() or None
         if token and not re.fullmatch("[!-~]+", token):  # a header of HTTP has no others; the token is not printed

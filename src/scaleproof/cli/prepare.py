@@ -159,7 +159,7 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
 
         # Tokens that are made already are counted; without them the text gives an upper limit.
         sizes = {folder: size_of_tokens(folder) for folder in {tokens_dir(results, cell) for cell in cells}}
-        most_size = size_of_text(text) if text is not None else None
+        most_size = size_of_text(text, corpus.validation_fraction) if text is not None else None
         for cell in cells:
             token_size = sizes[tokens_dir(results, cell)]
             size, at_most = (token_size, "") if token_size else (most_size, "at most ")

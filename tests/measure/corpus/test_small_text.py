@@ -6,7 +6,8 @@ import pytest
 from command_line import Done, scaleproof
 
 from scaleproof.ground.campaign.corpora import Corpus
-from scaleproof.measure.corpus.check import check_corpus, small_text
+from scaleproof.ground.errors import UserError
+from scaleproof.measure.corpus.check import check_corpus, size_of_text, small_text
 
 CAMPAIGN = (
     "title: x\nworkload: {{model: gpt2-tiny, corpus: mine, tokenizer: {}, seq_len: 16}}\nwork: {{global_batch: 2}}\n"
@@ -70,6 +71,18 @@ def test_a_text_of_one_document_is_refused(validate, tmp_path):
     (tmp_path / "text.txt").write_text("x" * 64)
     checked = scaleproof("corpus", "check", "mine", cwd=tmp_path)
     assert "mine.files: text.txt has one document, which cannot be split" in checked.stderr
+
+
+def test_a_fraction_that_leaves_nothing_to_train_with_is_refused(tmp_path):
+    (tmp_path / "text.txt").write_text("a line\n" * 60)
+    lines = Corpus(source="text", files=[str(tmp_path / "text.txt")], document="line", validation_fraction=0.9)
+    documents, _ = small_text("mine", lines)
+    assert size_of_text(documents, lines.validation_fraction) == {"documents": 6, "tokens": 6 * 7}
+    with pytest.raises(UserError, match=r"text.txt: validation_fraction 0.9999 of 60 documents leaves none to train"):
+        small_text("mine", lines.model_copy(update={"validation_fraction": 0.9999}))
+    (tmp_path / "text.txt").write_text("a line\n")
+    with pytest.raises(UserError, match=r"split into train and validation$"):
+        small_text("mine", lines)
 
 
 def test_a_byte_order_mark_is_no_text_and_empty_documents_are_counted(tmp_path):

@@ -20,7 +20,7 @@ from scaleproof.measure.corpus.documents import gather_documents
 from scaleproof.measure.corpus.encode import read_documents
 from scaleproof.measure.corpus.forms import NotADocument, documents_of_file, unpacked_start
 from scaleproof.measure.corpus.remote import Remote
-from scaleproof.measure.corpus.tokenise import check_documents
+from scaleproof.measure.corpus.tokenise import check_documents, held_out_of
 from scaleproof.measure.corpus.tokenizer import learn_tokens
 
 MOST_OPENED = 100  # files of a corpus that are opened; a thousand files were written by one program
@@ -82,7 +82,8 @@ def small_text(name: str, corpus: Corpus) -> tuple[list[str], int] | None:
     with tempfile.TemporaryDirectory() as folder:
         empty = gather_documents(name, corpus, Path(folder))["empty_documents"]
         documents = list(read_documents(Path(folder) / "documents.parquet"))
-    check_documents(f"{name}.files: {shortened(', '.join(files), 200)}", len(documents))
+    place = f"{name}.files: {shortened(', '.join(files), 200)}"
+    check_documents(place, len(documents), corpus.validation_fraction, corpus.document)
     return documents, empty
 
 
@@ -96,9 +97,14 @@ def most_trainable_entries(documents: list[str], at_most: int = SMALL_TEXT) -> i
     return len(learn_tokens(at_most, iter(documents))) + 1  # end-of-text is an entry too
 
 
-def size_of_text(documents: list[str]) -> dict[str, int]:
-    """Return an upper limit of the number of "documents" and "tokens" (bytes, and one end-of-text a document)."""
-    return {"documents": len(documents), "tokens": sum(len(text.encode()) + 1 for text in documents)}
+def size_of_text(documents: list[str], fraction: float) -> dict[str, int]:
+    """Return an upper limit of "documents" and "tokens" (bytes, and one end-of-text a document) of the training split.
+
+    `fraction`: part of the documents that is held out of it.
+    """
+    held_out = held_out_of(len(documents), fraction)
+    trained = [text for text, is_held_out in zip(documents, held_out, strict=True) if not is_held_out]
+    return {"documents": len(trained), "tokens": sum(len(text.encode()) + 1 for text in trained)}
 
 
 def size_of_tokens(folder: Path) -> DescribedSplit | None:

@@ -32,8 +32,8 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     """Encode `corpus_dir`/documents.parquet into `out`/{train,val}.bin, and describe them in `out`/tokens.json.
 
     Returns the description. The files are flat little-endian token ids, uint16 for up to 65,536 entries, uint32 above;
-    end-of-text follows each document. The next call continues one that was killed. Raises UserError where the corpus is
-    one document, which cannot be split, and where a process is killed.
+    end-of-text follows each document. The next call continues one that was killed. Raises UserError where the corpus
+    cannot be split, and where a process is killed.
     """
     corpus_record: dict[str, Any] = dict(read_corpus_record(corpus_dir))
     encoding = tokenizer.load_encoder(tokenizer_file)
@@ -42,12 +42,15 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     folder = out / "shards"
     tokenizer_sha256 = sha256_of(tokenizer_file)
     code = hashlib.sha256(Path(encode.__file__).read_bytes() + Path(tokenizer.__file__).read_bytes()).hexdigest()
-    held_out = _choose_held_out(corpus_record)
+    documents = corpus_record["documents"]
+    fraction = corpus_record["validation_fraction"]
+    check_documents(f'corpus "{corpus_record["corpus"]}"', documents, fraction)
+    held_out = held_out_of(documents, fraction)
     shards = list(_cut_into_shards(encode.count_documents_by_group(store), held_out))
     key = {  # what the content of the shards depends on
         "corpus": corpus_record["sha256"],
         "tokenizer": tokenizer_sha256,
-        "split": corpus_record["validation_fraction"],
+        "split": fraction,
         "shards": len(shards),
         "code": code,
     }
@@ -75,27 +78,32 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     return description
 
 
-def _choose_held_out(corpus_record: dict[str, Any]) -> np.ndarray:
+def held_out_of(documents: int, fraction: float) -> np.ndarray:
     """Return the boolean mask of the documents of the validation split, chosen at random.
 
-    The choice depends on the number of documents alone. Raises UserError for a corpus of one document.
+    The choice depends on the number of documents alone.
     """
-    documents = corpus_record["documents"]
-    check_documents(f'corpus "{corpus_record["corpus"]}"', documents)
     is_held_out = np.zeros(documents, dtype=bool)
-    count = max(1, round(corpus_record["validation_fraction"] * documents))
+    count = max(1, round(fraction * documents))
     order = np.random.RandomState(0).permutation(documents)  # numpy never changes the stream of RandomState
     is_held_out[order[:count]] = True
     return is_held_out
 
 
-def check_documents(corpus: str, documents: int) -> None:
-    """Raise UserError where a corpus has one document. `corpus`: its name or files, for the message."""
+def check_documents(corpus: str, documents: int, fraction: float, document: str = "file") -> None:
+    """Raise UserError where a corpus has too few documents for a training and a validation split.
+
+    `corpus`: its name or files, for the message. `fraction`: of them for validation. `document`: what one is in a text.
+    """
     if documents < 2:
+        hint = "; of a text file, paragraphs or lines can be documents (`document: paragraph`)"
         raise UserError(
             f"config/corpora.yaml: {corpus} has one document, which cannot be split into train and "
-            "validation; of a text file, paragraphs or lines can be documents (`document: paragraph`)"
+            f"validation{hint if document == 'file' else ''}"
         )
+    if round(fraction * documents) >= documents:
+        fault = f"validation_fraction {fraction} of {documents} documents leaves none to train with"
+        raise UserError(f"config/corpora.yaml: {corpus}: {fault}")
 
 
 def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:

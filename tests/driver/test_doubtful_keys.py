@@ -8,6 +8,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 HEAD = "title: x\nwork: {global_batch: 8%s}\n"
 SIZES = "vary: {strategy: [%s], geometry: [%s]}\n"
 COMMAND = "title: x\nworkload: {command: 'torchrun %s train.py'}\n%s"
+NODES = "vary: {geometry: [1x1, 2x1]}\n"
 SIZES_OF_COMMAND = "vary: {geometry: [1x1, 1x2]}\n"
 
 
@@ -29,7 +30,13 @@ def doubts(folder, text: str) -> str:
         (HEAD % "" + "trace: {nodes: all}\n", "trace names no cells, and nothing is traced"),
         (HEAD % "" + "target_loss: 50\n", "target_loss 50.0 is reached without training"),
         (HEAD % "" + SIZES % ("ddp", "1x1, 1x2") + "forecast: {hold_out: [1x2]}\n", "no strategy two sizes"),
-        (COMMAND % ("--nproc-per-node=2", "") + SIZES_OF_COMMAND, "{devices} stands for it: n1x1"),
+        (COMMAND % ("--nproc-per-node=2", "") + SIZES_OF_COMMAND, "{devices_per_node} is it: n1x1"),
+        (
+            COMMAND % ("--nproc-per-node {devices_per_node}", NODES),
+            "without --nnodes={nodes}, which trains on each node by itself: n2x1",
+        ),
+        (COMMAND % ("--nproc-per-node {devices}", NODES), "{devices_per_node} is it: n2x1"),
+        (COMMAND % ("\u2014epochs 3", ""), "a long dash where an option begins, which needs hyphens: --: n1x1"),
         (COMMAND % ("", "work: {steps: 100}\n"), "work.steps changes nothing: workload.command has no {steps}: n1x1"),
     ],
 )
@@ -48,6 +55,9 @@ def test_what_is_hardly_meant_is_named(tmp_path, repository, monkeypatch, text, 
         HEAD % "" + SIZES % ("ddp", "1x1, 1x2, 1x4") + "forecast: {hold_out: [1x4]}\n",
         "title: x\nworkload: {command: python train.py}\ntarget_loss: 50\n",
         COMMAND % ("--nproc-per-node=2", "vary: {geometry: [1x2]}\n"),
+        COMMAND % ("--nproc-per-node {devices_per_node} --nnodes={nodes} --rdzv-endpoint={host}:{port}", NODES),
+        COMMAND.replace("torchrun", "python") % ("-m", NODES),
+        COMMAND % ("--title a\u2014b", ""),
         COMMAND % ("--nproc-per-node {devices}", "") + SIZES_OF_COMMAND,
         COMMAND % ("--nproc-per-node gpu t.py --steps {steps}", "work: {steps: 100}\n"),
     ],

@@ -365,7 +365,7 @@ def _add_plan(commands: Group) -> None:
     help_text = "when the price was true (default: today)"
     parser.add_argument("--price-date", needs="--price", type=past_day, metavar="DATE", help=help_text)
     help_text = "power of a device (default: as measured, where there is an energy counter)"
-    parser.add_argument("--watts", type=Number("W", most=100_000), metavar="W", help=help_text)
+    parser.add_argument("--watts", type=Number("W", least=1, most=100_000), metavar="W", help=help_text)
     help_text = "GPU that is planned for, with its memory: 'H100 80GB' (default: those here, else an A100)"
     parser.add_argument("--device", type=device, metavar="NAME", help=help_text)
     help_text = "count memory that no run has measured by torch's trackers (10 s, and some for each cell)"

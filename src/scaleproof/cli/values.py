@@ -191,7 +191,7 @@ class Number:
     """The type of a number in a unit, up to `most`."""
 
     unit: str = ""
-    least: int = 0  # of whole numbers; others must be above 0
+    least: int = 0  # of numbers that are not whole, 0 itself is not allowed
     most: float = 1e12
     whole: bool = False
 
@@ -204,12 +204,13 @@ class Number:
                 return value
         except ValueError:
             pass
-        least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
+        kind = "a whole number" if self.whole else "a number"
+        least = f"{kind} from {self.least}" if self.whole or self.least else f"{kind} above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
         raise refused(text, f"{least} to {integer(self.most)}{unit}{self._hint(text)}")
 
     def _allows(self, value: float) -> bool:
-        is_large_enough = value >= self.least if self.whole else value > 0
+        is_large_enough = value >= self.least if self.whole or self.least else value > 0
         return is_large_enough and value <= self.most
 
     def _hint(self, text: str) -> str:

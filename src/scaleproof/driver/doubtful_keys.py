@@ -10,6 +10,7 @@ from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.measure.machine.applicable import reason_anywhere
 from scaleproof.measure.machine.gpus import Gpu
 
+TORCHRUN = re.compile(r"\btorchrun\b|torch\.distributed\.run\b")
 PROCESSES = re.compile(r"--nproc[-_]per[-_]node[= ](\d+)\b")
 LEARNING_RATES = (1e-8, 0.1)  # of AdamW; those of published language models are from 1e-6 to 0.01
 
@@ -39,10 +40,20 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
         "forecast.hold_out leaves no strategy two sizes, from which a forecast on CPUs has its interval": [
             cell for cell in trained if loaded.held_out(cell) and not gpus and _largest_series(loaded, trained) < 2
         ],
-        "workload.command states another number of processes than the cell has devices; {devices} stands for it": [
+        "workload.command states another number of processes than the cell has devices; {devices_per_node} is it": [
             cell
             for cell in commanded
             if _stated_processes(cell) not in (None, cell.execution.geometry.devices_per_node)
+        ],
+        "workload.command has torchrun without --nnodes={nodes}, which trains on each node by itself": [
+            cell
+            for cell in commanded
+            if cell.execution.geometry.nodes > 1
+            and TORCHRUN.search(cell.command or "")
+            and "nnodes" not in (cell.command or "")
+        ],
+        "workload.command has a long dash where an option begins, which needs hyphens: --": [
+            cell for cell in commanded if any(word.startswith(("\u2013", "\u2014")) for word in cell.words)
         ],
         "work.steps changes nothing: workload.command has no {steps}": [
             cell

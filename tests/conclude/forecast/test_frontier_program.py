@@ -59,6 +59,20 @@ def trial(monkeypatch, tmp_path):
     return made
 
 
+@pytest.mark.parametrize(
+    ("words", "is_memory"), [("Resource temporarily unavailable", True), ("bad_alloc", True), ("NaN in loss", False)]
+)
+def test_an_error_for_want_of_memory_is_one(monkeypatch, tmp_path, words, is_memory):
+    (tmp_path / frontier_program.SETTINGS).write_text('{"limit_bytes": 0, "steps": 1}')
+
+    def failing(request: object, steps: int) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(frontier_program, "_try_steps", failing)
+    with pytest.raises(MemoryError if is_memory else RuntimeError, match=words):
+        frontier_program.try_cell(SimpleNamespace(out=str(tmp_path)))
+
+
 def test_a_compiled_cell_must_fit_as_it_is_written_too(trial):
     """The run makes a step like that in its warm-up."""
     done, _ = trial(compile=True)

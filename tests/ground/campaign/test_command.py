@@ -49,6 +49,12 @@ def test_a_micro_batch_alone_says_how_large_a_step_is(work):
     assert cell.per_step == work["micro_batch"]
 
 
+def test_a_command_is_not_ended_before_it_is_looked_at():
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        cells("p", work={"seconds": 0.5})
+    assert cells("p", work={"seconds": 1})[0].work.seconds == 1
+
+
 def test_other_braces_stay():
     (cell,) = cells("python -c 'print({1: 2}, {})'")
     assert cell.words == ["python", "-c", "print({1: 2}, {})"]

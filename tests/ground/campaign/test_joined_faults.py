@@ -17,6 +17,10 @@ DEDENTED = "need two blanks more before them than it has: "
             GRID + "work:\n  optimizer:\n  learning_rate: 0.1\n",
             [f"line 4: work.optimizer: its keys {DEDENTED}learning_rate"],
         ),
+        (
+            GRID + "work:\n\u00a0\u00a0steps: 8\n  seed: 1\n",
+            ["line 4: a no-break space stands where the line begins: indent"],
+        ),
         # One message each, where the keys are not those of the empty section, or stand before it.
         (GRID + "execution:\nsteps: 8\n", ["execution has no value", "steps. It belongs under "]),
         (GRID + "precision: bf16\nexecution:\n", ["precision. It belongs under execution.", "execution has no value"]),

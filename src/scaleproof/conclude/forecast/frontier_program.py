@@ -21,6 +21,8 @@ from scaleproof.measure.trainer.request import Request
 SETTINGS, RESULT = "frontier-settings.json", "frontier-result.json"
 LOOK_S = 0.002  # between two looks at this process' memory: a peak of a step is longer
 STATM = Path("/proc/self/statm")
+# Of torch's C++ code, of its allocator, and of threads, whose stacks count as data.
+NO_MEMORY = ("bad_alloc", "can't allocate memory", "Resource temporarily unavailable", "can't start new thread")
 STATM_DATA = 5  # its column of pages of data and stack, which RLIMIT_DATA limits
 
 
@@ -35,7 +37,7 @@ def try_cell(request: Request) -> Any:
     try:
         return _try_steps(request, settings["steps"])
     except RuntimeError as error:  # torch's C++ code raises it, too, where it gets no memory
-        if "bad_alloc" in str(error) or "can't allocate memory" in str(error):
+        if any(words in str(error) for words in NO_MEMORY):
             raise MemoryError(str(error)) from error
         raise
 

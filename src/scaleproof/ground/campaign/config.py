@@ -136,7 +136,7 @@ class Work(Section):
         "Of a command without a flag for its length: it is ended after so many seconds, and what it printed until then "
         "is what was measured. null: it ends by itself.",
         "seconds",
-        gt=0,
+        ge=1,  # the launcher looks at a run twice a second
         le=10**7,
     )
     warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)

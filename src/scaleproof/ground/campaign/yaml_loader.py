@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import unicodedata
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
@@ -44,6 +45,7 @@ MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behi
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
+INDENTED = re.compile(r"[ \t]*([^\S \t\r]|[\u200b-\u200f\u2060\ufeff\u00ad])")  # by another kind of blank
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
 LANGUAGES = {"Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(", "TOML": r"\[[\w.-]+\]\s*$"}  # -> a line
@@ -199,6 +201,9 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
             return f", line {number}: a merge conflict of git is not resolved"
     for number, text in enumerate(lines, 1):
+        if indented := INDENTED.match(text):
+            name = unicodedata.name(indented[1], f"U+{ord(indented[1]):04X}").lower()
+            return f", line {number}: a {name} stands where the line begins: indent with blanks"
         if LOOK_ALIKE.match(text):
             return f", line {number}: the colon or the blank behind it only looks like one: type both again"
         if text.startswith("```"):

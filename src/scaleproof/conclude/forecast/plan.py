@@ -354,8 +354,9 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence, capacity: float | No
         return None, "unknown", "its micro-batch is still to be found by trials"
 
     peaks = []  # of all cells in the series of `cell`, itself included
-    for relative in evidence.loaded.cells:
-        for run in evidence.runs.get(relative.slug, []):
+    for slug, runs in evidence.runs.items():  # of ten thousand cells few have runs
+        relative = evidence.loaded.cell(slug)
+        for run in runs:
             reserved = run.metrics.memory.max_cuda_reserved_bytes
             if reserved is not None and series_key(relative) == series_key(cell):
                 peaks.append(Peak(relative.batch.micro, group_of(relative).size, float(reserved)))

@@ -1,6 +1,7 @@
 """A trial of memory, with a GPU's allocator and the steps played by stand-ins."""
 
 import json
+import resource
 from types import SimpleNamespace
 
 import pytest
@@ -60,10 +61,16 @@ def trial(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "is_memory"), [("Resource temporarily unavailable", True), ("bad_alloc", True), ("NaN in loss", False)]
+    ("words", "limit", "is_memory"),
+    [
+        ("Resource temporarily unavailable", resource.RLIM_INFINITY, True),
+        ("Resource temporarily unavailable", 0, False),
+        ("bad_alloc", 0, True),
+        ("NaN in loss", 0, False),
+    ],
 )
-def test_an_error_for_want_of_memory_is_one(monkeypatch, tmp_path, words, is_memory):
-    (tmp_path / frontier_program.SETTINGS).write_text('{"limit_bytes": 0, "steps": 1}')
+def test_an_error_for_want_of_memory_is_one(monkeypatch, tmp_path, words, limit, is_memory):
+    (tmp_path / frontier_program.SETTINGS).write_text(f'{{"limit_bytes": {limit}, "steps": 1}}')
 
     def failing(request: object, steps: int) -> None:
         raise RuntimeError(words)

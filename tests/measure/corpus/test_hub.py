@@ -214,11 +214,15 @@ def test_a_socks_proxy_needs_its_library(monkeypatch):
 
 
 def test_a_lost_connection_names_the_proxy_without_its_password(monkeypatch):
-    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+    for name in ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    assert lost_connection(OSError()) == "the connection failed (OSError)"
+    direct = "the connection failed (OSError)"
+    assert lost_connection(OSError(), "https://hub.invalid") == direct
     monkeypatch.setenv("https_proxy", "user:word@foo:3128")
-    assert lost_connection(OSError()) == "the connection by https_proxy (foo) failed (OSError)"
+    monkeypatch.setenv("no_proxy", "mirror.invalid")
+    by_proxy = "the connection by https_proxy (foo) failed (OSError)"
+    urls = ("https://hub.invalid", "https://mirror.invalid", "http://hub.invalid")
+    assert [lost_connection(OSError(), url) for url in urls] == [by_proxy, direct, direct]
 
 
 def test_a_proxy_that_is_no_address(file, target, monkeypatch):

@@ -21,8 +21,8 @@ from scaleproof.measure.trainer.request import Request
 SETTINGS, RESULT = "frontier-settings.json", "frontier-result.json"
 LOOK_S = 0.002  # between two looks at this process' memory: a peak of a step is longer
 STATM = Path("/proc/self/statm")
-# Of torch's C++ code, of its allocator, and of threads, whose stacks count as data.
-NO_MEMORY = ("bad_alloc", "can't allocate memory", "Resource temporarily unavailable", "can't start new thread")
+NO_MEMORY = ("bad_alloc", "can't allocate memory")  # words of torch's C++ code
+NO_THREAD = ("Resource temporarily unavailable", "can't start new thread")  # its stack finds no room below a limit
 STATM_DATA = 5  # its column of pages of data and stack, which RLIMIT_DATA limits
 
 
@@ -37,7 +37,7 @@ def try_cell(request: Request) -> Any:
     try:
         return _try_steps(request, settings["steps"])
     except RuntimeError as error:  # torch's C++ code raises it, too, where it gets no memory
-        if any(words in str(error) for words in NO_MEMORY):
+        if any(words in str(error) for words in NO_MEMORY + (NO_THREAD if settings["limit_bytes"] else ())):
             raise MemoryError(str(error)) from error
         raise
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 from huggingface_hub import HfApi, HfFileMetadata, constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
@@ -76,11 +76,14 @@ def hub_api(endpoint: str, token: str | None) -> HfApi:
     return HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
 
 
-def lost_connection(error: Exception) -> str:
-    """Return that the connection failed, with the kind of `error`, and the host of the proxy that is set, if any."""
+def lost_connection(error: Exception, url: str) -> str:
+    """Return that the connection to `url` failed, with the kind of `error`, and the host of the proxy on the way."""
+    address = urlsplit(url)
     proxies = getproxies()
-    name = next((name for name in ("https", "all") if proxies.get(name)), None)
-    proxy = f" by {name}_proxy ({urlsplit(_with_scheme(proxies[name])).hostname})" if name else ""
+    name = next((name for name in (address.scheme, "all") if proxies.get(name)), None)
+    proxy = ""
+    if name and not proxy_bypass(address.netloc):
+        proxy = f" by {name}_proxy ({urlsplit(_with_scheme(proxies[name])).hostname})"  # the host: no password
     return f"the connection{proxy} failed ({type(error).__name__})"
 
 
@@ -149,7 +152,7 @@ def denied_for_library_errors(file: HubFile) -> Iterator[None]:
     except httpx2.TimeoutException:
         reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        reason = lost_connection(error) + NO_WAY
+        reason = lost_connection(error, file.endpoint) + NO_WAY
     except ValueError as error:  # of httpx2: it names the address
         if "proxy" not in str(error):
             raise
@@ -319,7 +322,7 @@ class HubDataset:
         except OfflineModeIsEnabled:
             raise self._refusal_error(f"HF_HUB_OFFLINE is set{NO_WAY}") from None
         except (httpx2.HTTPError, OSError) as error:
-            raise self._refusal_error(lost_connection(error) + NO_WAY) from None
+            raise self._refusal_error(lost_connection(error, self.endpoint) + NO_WAY) from None
 
     def documents(self, commit: str) -> Generator[Document, None, None]:
         """Yield text and label of each row at a commit, in order. Raises UserError where rows cannot be read."""

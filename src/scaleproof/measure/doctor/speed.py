@@ -111,7 +111,7 @@ def this_machine(probes: bool = True) -> MachineSpeed:
     `probes`: whether speeds that are not kept yet are measured. Raises UserError where VARIABLE can be no folder.
     """
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
-    if folder and VARIABLE in os.environ and not _can_be_written(Path(folder)) and not Path(folder).is_dir():
+    if folder and VARIABLE in os.environ and not Path(folder).is_dir() and not _can_be_written(Path(folder)):
         allowed = "allowed: a folder that is there or can be made, or nothing, with which no speeds are measured"
         raise UserError(f"{VARIABLE} is {folder}, which is no folder and cannot be made one; {allowed}")
     if not folder or find_spec("torch") is None:

@@ -27,7 +27,7 @@ def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> s
     except OfflineModeIsEnabled:
         raise UserError("HF_HUB_OFFLINE is set, which forbids to ask the hub; unset it") from None
     except (LocalEntryNotFoundError, httpx2.HTTPError, OSError) as error:
-        fault = f"{endpoint} cannot be reached, or is no hub: {lost_connection(error)}"
+        fault = f"{endpoint} cannot be reached, or is no hub: {lost_connection(error, endpoint)}"
         advice = "without a network a campaign takes the model's config.json: model: {config: FILE}"
         raise UserError(f"{fault}; HTTPS_PROXY names a proxy, HF_ENDPOINT a mirror, and {advice}") from None
     with open(downloaded, encoding="utf-8") as file:

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import os
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -270,6 +271,15 @@ def test_a_small_text_is_read_and_counted_once_for_all_cells(tmp_path, monkeypat
         monkeypatch.setattr(check, name, lambda *words, was=was, name=name: counted.append(name) or was(*words))
     assert "valid; 4 cells" in scaleproof("campaign", "validate", "many.yaml", cwd=tmp_path).stdout
     assert sorted(counted) == ["size_of_text", "size_of_tokens", "small_text"]
+
+
+@pytest.mark.parametrize(
+    ("url", "is_address"),
+    [("https://x:port/y", False), ("https://x:99999/y", False), ("https:///y", False), ("http://x:8080/y", True)],
+)
+def test_an_address_has_a_host_and_a_possible_port(url, is_address):
+    with nullcontext() if is_address else pytest.raises(ValueError, match="is no address; allowed: http://NAME/"):
+        Corpus(source="http", urls=[url], revision="v1", files=["a"], format="text")
 
 
 LETTERS = "schön größer Übung café naïve " * 40

@@ -369,8 +369,8 @@ CORPORA = {
     "bad source": ("mine: {source: json, files: [x]}", ["line 1", "mine.source", 'Did you mean "jsonl"?']),
     "unknown key": ("mine: {source: text, file: x}", ["line 1", "unknown key mine.file", '"files"']),
     "not a web address": (
-        "mine: {source: http, urls: ['ftp://x/y', 'http://x:port/y'], revision: v1, files: [a], format: text}",
-        ["line 1", 'urls: "ftp://x/y" is no address', 'urls: "http://x:port/y" is no address'],
+        "mine: {source: http, urls: ['ftp://x/y'], revision: v1, files: [a.txt], format: text}",
+        ["line 1", 'urls: "ftp://x/y" is no address'],
     ),
     "bad name": ("My Corpus: {source: python-docs}", ["line 1", '"My Corpus" cannot be a name']),
     "not a table": ("- mine", ["a mapping is expected"]),

@@ -53,14 +53,14 @@ def test_a_text_that_takes_long_to_learn_from_is_left_to_the_workflow(validate):
 
 def test_a_text_with_fewer_samples_than_a_step_takes_is_refused(validate, tmp_path):
     """By its bytes at first, by its tokens once they are there."""
-    assert "valid" in validate("x" * 31, "bytes").stdout  # two documents of 31 bytes and an end
+    assert "valid" in validate("x" * 32, "bytes").stdout  # a document of 32 bytes and an end; the other is held out
     too_few = "mine.yaml, line 2: cell ddp-n1x1: the corpus has {} training samples of this seq_len, fewer than"
-    assert too_few.format("at most 1") in validate("x" * 12, "bytes").stderr
+    assert too_few.format("at most 1") in validate("x" * 31, "bytes").stderr
     tokens = tmp_path / "results/corpora/mine/bytes"
     tokens.mkdir(parents=True)
     train = {"file": "train.bin", "bytes": 64, "tokens": 32}
     (tokens / "tokens.json").write_text(json.dumps({"vocab_size": 257, "dtype": "uint16", "train": train}))
-    assert too_few.format(1) in validate("x" * 31, "bytes").stderr
+    assert too_few.format(1) in validate("x" * 32, "bytes").stderr
     train["tokens"] = 33
     (tokens / "tokens.json").write_text(json.dumps({"vocab_size": 257, "dtype": "uint16", "train": train}))
     assert "valid" in validate("x" * 12, "bytes").stdout

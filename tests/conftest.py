@@ -1,5 +1,6 @@
 """Set-up that several rooms' tests share."""
 
+import gc
 import os
 import random
 import shutil
@@ -11,8 +12,15 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 os.environ["SCALEPROOF_CACHE"] = ""  # no command of a test measures how fast this machine is
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # two halves run side by side: threads that wait for others spin
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; what tests start is interrupted
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests are made of is there to the end: nobody looks through it, here or in a forked process."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Runs whose ranks are forked from this process, which has loaded torch already: a run takes about a second."""
 
+import gc
 import os
 import resource
 import socket
@@ -43,6 +44,8 @@ def load() -> None:
     import scaleproof.measure.trainer.run  # noqa: F401
 
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # what ranks share is not looked through in each of them
 
 
 def run(c: Cell, tokens: Path, out: Path, patch: Callable[[], None] = lambda: None, witness_steps: int = 0) -> Run:

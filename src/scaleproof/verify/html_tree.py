@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html.parser import HTMLParser
 
 VOID = ("br", "hr", "img", "input", "link", "meta", "col", "wbr")
@@ -18,11 +19,13 @@ class Element:
     def all(self, tag: str, **attributes: str) -> "Iterator[Element]":
         """Yield the elements at any depth with `tag` and `attributes`; `kind` stands for the attribute `class`."""
         expected = {name.replace("kind", "class"): value for name, value in attributes.items()}
-        for child in self.children:
+        left = self.children[::-1]
+        while left:
+            child = left.pop()
             if isinstance(child, Element):
                 if child.tag == tag and all(child.attributes.get(name) == value for name, value in expected.items()):
                     yield child
-                yield from child.all(tag, **attributes)
+                left += child.children[::-1]
 
     @property
     def text(self) -> str:
@@ -69,8 +72,9 @@ class _Parser(HTMLParser):
         self._open[-1].children.append(data)
 
 
+@lru_cache(maxsize=4)  # several checks read one page
 def tree_of(text: str) -> Element:
-    """Return the root of the tree of a page, or of a drawing."""
+    """Return the root of the tree of a page, or of a drawing. Nobody changes it."""
     parser = _Parser()
     parser.feed(text)
     return parser.root

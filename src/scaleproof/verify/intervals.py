@@ -273,7 +273,12 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float
     else:  # the first pair: all have the same where repeats match
         standard_error, freedom = family.standard_error(family.cells[0], family.cells[1]), family.freedom
     spread = standard_error * math.sqrt(family.n)  # of a ratio of two runs
+    return spread * _detectable_in_spreads_of_family(n, k, family.unequal, freedom, confidence)
 
+
+@lru_cache(maxsize=256)
+def _detectable_in_spreads_of_family(n: int, k: int, unequal: bool, freedom_so_far: float, confidence: float) -> float:
+    """Return `detectable_by_family` of `k` cells in standard deviations of a ratio of two runs."""
     draws = _draws(3)  # noise of the pair, noise of the other cells, error of the estimated spread
     own_chi2 = stats.chi2.ppf(draws[0], n - 1)
     own_spreads = np.sqrt(own_chi2 / (n - 1))
@@ -282,7 +287,7 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float
     of_one_pair = own_spreads * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
     of_all_pairs = own_spreads * stats.t.ppf(1 - (1 - confidence) / 2 / pair_count, n - 1)
     rules = [(1.0, of_all_pairs)]  # as in `effect_shown`: (probability that the rule is followed, its thresholds)
-    if not family.unequal:
+    if not unequal:
         other_chi2 = stats.chi2.ppf(draws[1], (k - 2) * (n - 1)) if k > 2 else 0.0
         freedom_of_all = (k - 1) * (n - 1)
         quantile = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2)
@@ -290,7 +295,7 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float
         # The test of NOISY_CELLS takes equally noisy cells for unequal ones with a probability of its level.
         mistake_rate = NOISY_CELLS if k > 2 else 0.0
         rules = [(mistake_rate, of_all_pairs), (1 - mistake_rate, np.maximum(of_one_pair, by_all_cells))]
-    return spread * effect_shown(rules, n, _estimated_spreads(freedom, draws[2]))
+    return effect_shown(rules, n, _estimated_spreads(freedom_so_far, draws[2]))
 
 
 def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:

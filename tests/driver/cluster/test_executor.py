@@ -346,3 +346,9 @@ def test_a_controller_that_does_not_answer_now_may_later(stub):
     (stub / "squeue").write_text(SQUEUE.replace("*%Z*)", f"--me) echo '{AWAY}' >&2; exit 1 ;;\n*%Z*)", 1))
     done = snakemake(stub)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_snakemake_that_starts_imports_no_schema_of_records():
+    """Each job of a campaign is one that starts, and imports all executors."""
+    code = "import snakemake_executor_plugin_scaleproof, sys; sys.exit('scaleproof.ground.records.run' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

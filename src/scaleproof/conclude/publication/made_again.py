@@ -132,8 +132,7 @@ def _names_of_results(folder: Path) -> set[str]:
 def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, list[Statement], list[Statement]]]:
     """Yield (name, stated statements, expected statements) of each file that is made anew."""
     stated_page = text_of(folder / PAGE)
-    page = tree_of(stated_page)
-    _leave_out_machine_check(page)
+    page = _without_machine_check(tree_of(stated_page))
     inputs = _page_inputs(folder, page, records)
     # A page in which no host is named is that of an anonymous publication.
     names_no_host = Pseudonyms(inputs.facts.hosts).in_text(stated_page) == stated_page
@@ -161,12 +160,14 @@ def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, 
             yield file, statements.lines_of(in_unit(stated, unit)), statements.lines_of(in_unit(text, unit))
 
 
-def _leave_out_machine_check(page: Element) -> None:
-    """Remove from a page what `scaleproof doctor` said of the machine, as its report is not among the results."""
-    for part in page.all("div", id="environment"):
-        ids = [child.attributes.get("id") if isinstance(child, Element) else "" for child in part.children]
+def _without_machine_check(part: Element) -> Element:
+    """Return a page without what `scaleproof doctor` said of the machine, as its report is not among the results."""
+    children = [_without_machine_check(child) if isinstance(child, Element) else child for child in part.children]
+    if part.attributes.get("id") == "environment":
+        ids = [child.attributes.get("id") if isinstance(child, Element) else "" for child in children]
         if "machine-check" in ids:
-            del part.children[ids.index("machine-check") :]  # its heading, and all that follows
+            del children[ids.index("machine-check") :]  # its heading, and all that follows
+    return replace(part, children=children)
 
 
 def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:

@@ -88,7 +88,7 @@ def blocks_of(element: Element) -> list[Statement]:
                 blocks.append(Statement(text, text))
         elif child.tag == "svg":
             blocks.append(Statement(f"chart {child.attributes.get('aria-label', '')}", child.markup))
-        elif child.tag in BLOCKS and not any(list(child.all(tag)) for tag in BLOCKS):  # with no block inside
+        elif child.tag in BLOCKS and not any(any(child.all(tag)) for tag in BLOCKS):  # with no block inside
             blocks.append(Statement(child.text, child.markup))
         else:
             blocks += [Statement("", child.opening), *blocks_of(child)]  # its tag, then what it holds

@@ -4,10 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
-from scaleproof.ground.records.run import Run
+if TYPE_CHECKING:  # each Snakemake imports this file; the schemas of all records would take a third of its start
+    from scaleproof.ground.records.run import Run
 
 FILE = "jobs.jsonl"
 
@@ -35,7 +37,7 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
     return entries
 
 
-def job_end_counts(runs: Iterable[Run]) -> str:
+def job_end_counts(runs: "Iterable[Run]") -> str:
     """Return how the jobs of `runs` ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL".
 
     Returns "" where unknown. The campaign's ledger says it, because a run's own record is written before its job ends.

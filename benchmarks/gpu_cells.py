@@ -91,7 +91,7 @@ def stand_in(name: str) -> dict[str, Any]:
             "warmup_steps": 3,
             "validation_samples": 4,
         },
-        "execution": {"device": "cpu", "geometry": geometry, "strategy": "ddp"},
+        "execution": {"device": "cpu", "geometry": geometry, "strategy": "ddp", "start": "forked"},
         **listed(losses),
         "trace": {"steps": 2},
         "repeats": 1,

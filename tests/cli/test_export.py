@@ -96,6 +96,10 @@ def of_a_newer_version(folder: Path) -> None:
             lambda folder: shutil.copytree(folder / "runs/ddp-n1x2/rep1", folder / "runs/ddp-n1x2/rep1.bak"),
             r"Move out of \S+/results/demo/runs what is no run: ddp-n1x2/rep1\.bak$",
         ),
+        (
+            lambda folder: shutil.copytree(folder / "runs/ddp-n1x2/rep1", folder / "runs/ddp-n1x2/rep99"),
+            r"Move out of \S+/results/demo/runs what is no run: ddp-n1x2/rep99$",
+        ),
         (of_a_newer_version, r"Update scaleproof, and verify again$"),
     ],
 )

@@ -190,9 +190,9 @@ def stale(args: argparse.Namespace) -> None:
     nothing = f"{args.results}: no campaign has results"
     if not text and (hint := other_folder_hint()):
         raise UserError(f"{nothing}{hint}")
-    print(text or nothing + ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here"))
-    for line in [] if args.campaigns else _lines_of_strays(args.results):
-        print(line)
+    strays = "" if args.campaigns else "\n".join(_lines_of_strays(args.results))
+    texts = "\n".join(filter(None, (text, strays)))
+    print(texts or nothing + ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here"))
     if any(
         answer.runs or answer.beside or answer.lost or answer.files.changed or answer.files.tokens for answer in answers
     ):

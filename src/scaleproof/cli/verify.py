@@ -82,14 +82,20 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     """Return what makes files of a campaign's results again, in a line for runs, what is derived, and the rest."""
     from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
     from scaleproof.ground.records.run import retry_command
-    from scaleproof.verify.manifest import LATER_FILE
+    from scaleproof.verify.manifest import LATER_FILE, LATER_RUN
 
     newer_files = {difference.file for difference in differences if NEWER in difference.problem}
     no_cure = newer_files | {difference.file for difference in differences if difference.problem == LATER_FILE}
     parts = [difference.file.split("/") for difference in differences if difference.file not in no_cure]
     folders = [names[1:3] for names in parts if names[0] == "runs" and len(names) > 3]
-    runs = dict.fromkeys("/".join(names) for names in folders if REPEAT.fullmatch(names[1]))
-    others = dict.fromkeys("/".join(names) for names in folders if not REPEAT.fullmatch(names[1]))
+    # What is no repeat, and copies of runs that came after the report, are of no use where they are.
+    copies = {os.path.dirname(difference.file) for difference in differences if difference.problem.startswith(COPIED)}
+    later = {os.path.dirname(difference.file) for difference in differences if difference.problem == LATER_RUN}
+    stray = [
+        names for names in folders if not REPEAT.fullmatch(names[1]) or f"runs/{'/'.join(names)}" in copies & later
+    ]
+    others = dict.fromkeys("/".join(names) for names in stray)
+    runs = dict.fromkeys("/".join(names) for names in folders if names not in stray)
     is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)
     has_other_missing = any(d.file.split("/")[0] in MEASURED_BESIDE and _is_missing_file(d) for d in differences)
     campaign = CAMPAIGNS / f"{folder.name}.yaml"

@@ -29,6 +29,8 @@ GRACE_S = 5  # between asking Snakemake to end and killing it; a Snakemake that 
 LAST_CHARACTERS = 1500  # of the output of a Snakemake that fails
 FAILED_LOG = re.compile(r"^ *log: (\S+) \(check log file\(s\) for error details\)$", re.MULTILINE)
 
+FILE_FAULT = re.compile(r"^\w*Error: \[Errno (\d+)\] ([^:\n]+): '([^'\n]+)'$", re.MULTILINE)
+
 
 class OutOfTime(Exception):
     """Snakemake was ended because it took longer than it may."""
@@ -141,16 +143,22 @@ def last_words_of_failed_stage(output: str) -> str | None:
 
 
 def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> None:
-    """Run Snakemake. Raises UserError where a stage fails, not where a run does. `of`: beginning of the message."""
+    """Run Snakemake. Raises UserError where a stage fails, not where a run does, and OSError where it cannot write.
+
+    `of`: beginning of the message.
+    """
     process = _snakemake(*words, limit_s=limit_s)
     if process.returncode in (0, FAILED_RUNS):  # runs that fail are rows of the results
         return
     output = process.stdout + process.stderr
     if "LockException" in output:
         raise UserError(f"{of}Snakemake runs here, or was killed: then type snakemake -s {SNAKEFILE} --unlock")
+    stage_text = last_words_of_failed_stage(output)
+    if not stage_text and (fault := FILE_FAULT.search(output)):  # of the disk, not of what Snakemake was asked for
+        raise OSError(int(fault[1]), fault[2], fault[3])
     banner = f"snakemake {' '.join(words[:5])} ended with exit code {process.returncode}:\n"
     _, _, output = output.rpartition("__main__.py: error: ")  # drops the usage of all options
-    raise UserError(of + (last_words_of_failed_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
+    raise UserError(of + (stage_text or banner + output.strip()[-LAST_CHARACTERS:]))
 
 
 def _snakemake(*words: str, limit_s: float | None = None) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from types import SimpleNamespace
 
 import pytest
 from synthetic import cells, write_failure, write_run
@@ -50,6 +51,9 @@ def test_a_cell_whose_folder_is_closed_loses_nothing(tmp_path, monkeypatch):
     failed = write_failure(tmp_path / "runs", cells()[0])
     monkeypatch.setattr(os, "access", lambda path, _: path != failed.folder.parent)
     with pytest.raises(UserError, match=f"{failed.folder.parent} is closed to this user's changes: nothing"):
+        remove_failed(tmp_path, [failed.folder])
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    with pytest.raises(UserError, match=f"{failed.folder.parent} is on a disk that cannot be written: nothing"):
         remove_failed(tmp_path, [failed.folder])
     assert failed.folder.is_dir()
 

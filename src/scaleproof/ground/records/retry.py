@@ -1,11 +1,13 @@
 """Removing runs, so that Snakemake runs them again."""
 
+import errno
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import PATH_FAULTS
 from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.run import CAPTURE, MANIFEST, METRICS, read_run
 
@@ -36,6 +38,8 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
         if folder.is_symlink():
             raise UserError(f"{folder} is a link: nothing was removed. Remove the link, or what it leads to, by hand")
         if not os.access(folder.parent, os.W_OK):
+            if os.statvfs(folder.parent).f_flag & os.ST_RDONLY:
+                raise UserError(f"{folder.parent} {PATH_FAULTS[errno.EROFS]}: nothing was removed")
             raise UserError(
                 f"{folder.parent} is closed to this user's changes: nothing was removed; chmod u+w opens it"
             )

@@ -33,6 +33,7 @@ WORDS = [
     ),
     (["forecast", "x.yaml", "--devices", "8"], "--devices belongs to --from, which is not given"),
     (["plan", "x.yaml", "--watts", "1e-7"], 'cannot be "1e-7"; allowed: a number from 1 to 100,000 (W)'),
+    (["plan", "x.yaml", "--device", "RTX 9090"], 'with its memory or without, like "H100 80GB". Did you mean "RTX '),
     (["plan", "x.yaml", "--price-date", "2026-01-01"], "--price-date belongs to --price, which is not given"),
     (["explain", "super-linear", "machine-bussy"], 'no finding or word "machine-bussy". Did you mean "machine-busy"?'),
     (["plan", "x.yaml", "--price", "2", "--price-date", "2999-01-01"], "allowed: a date up to today"),

@@ -1,8 +1,12 @@
 """What is refused before Snakemake looks for anything to do."""
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
-from scaleproof.driver.surroundings import check_config_name, check_start, has_config
+from scaleproof.driver.surroundings import check_config_name, check_start, find_package, has_config
 from scaleproof.ground.errors import UserError
 
 
@@ -19,6 +23,18 @@ def test_no_core_and_a_file_in_place_of_results_are_refused(tmp_path, monkeypatc
     (tmp_path / "results/mine").touch()
     with pytest.raises(UserError, match="results/mine is a file"):
         check_start(1)
+
+
+def test_the_program_comes_into_the_path_whether_there_is_one_or_not(monkeypatch):
+    """`env -i` leaves none."""
+    monkeypatch.setenv("SCALEPROOF_ROOT", "")
+    monkeypatch.delenv("PATH")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    find_package()
+    assert os.environ["PATH"] == f"{os.defpath}{os.pathsep}{Path(sys.executable).parent}"
+    monkeypatch.setenv("PATH", "/x")
+    find_package()
+    assert os.environ["PATH"].startswith(f"/x{os.pathsep}")
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ def test_what_a_file_is_instead(tmp_path, name, text, fault):
             "a second value begins there; JSON lines are objects, each in a line of a .jsonl file",
         ),
         ('<<<<<<< HEAD\n{"a": 1}', "a merge conflict of git?"),
+        ("<!DOCTYPE html><html>", "a page (HTML) or XML?"),
         ('\ufeff{"a": 1}', "a byte order mark stands before it"),
         ('NCCL version 2.26\n{"a": 1}', 'the JSON begins in line 2, behind "NCCL version 2.26"'),
         ("NCCL version 2.26\n[12:00] INFO\n", 'there is no value of JSON: "NCCL version 2.26"'),

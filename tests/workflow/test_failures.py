@@ -136,6 +136,8 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("results/my tiny/report.html", 'there is no campaign "my tiny". Did you mean "tiny"?'),
         ("results/tiny/reference/foo.json", 'there is no workload "foo". Allowed: model-'),
         ("results/tiny/looks/3.json", "takes no looks: its number of repeats is fixed (key: repeats.resolve)"),
+        ("results/tiny/charts/comparison.svg", "compares nothing in pairs (key: compare)"),
+        ("results/tiny/charts/trace-steps.svg", "traces no cell (key: trace.cells)"),
         ("results/tiny/forecast.json", "has no forecasts: write forecast: {hold_out: [GEOMETRY]} into it"),
         ("results/corpora/prose/bpe-256/train.bin", "bpe-256 is too small: the 256 bytes and end-of-text need bpe-257"),
         ("results/published/tiny/report.html", "It is written by: scaleproof publish results/NAME"),

@@ -205,6 +205,20 @@ def pairs_files(wildcards):
     return [folder / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
 
 
+def asked_pairs(wildcards):
+    """The pairs files of a campaign that compares in pairs."""
+    loaded = of_campaign(wildcards)
+    or_exit(check_asked, loaded, bool(loaded.comparisons), "compares nothing in pairs (key: compare)")
+    return pairs_files(wildcards)
+
+
+def asked_profiles(wildcards):
+    """The summaries of the traces of a campaign that traces cells."""
+    loaded = of_campaign(wildcards)
+    or_exit(check_asked, loaded, bool(loaded.traced), "traces no cell (key: trace.cells)")
+    return trace_files(wildcards, "profile_summary.json")
+
+
 def trace_files(wildcards, *names):
     """The files called `names` of every traced cell."""
     folder = RESULTS / wildcards.campaign / "traces"

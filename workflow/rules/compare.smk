@@ -31,7 +31,7 @@ rule pairs:
 
 rule comparison:
     input:
-        pairs=pairs_files,
+        pairs=asked_pairs,
         findings="results/{campaign}/findings.json",
     output:
         json="results/{campaign}/comparison.json",

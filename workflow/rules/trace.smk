@@ -61,7 +61,7 @@ rule trace_summary:
 
 rule trace_report:
     input:
-        profiles=lambda w: trace_files(w, "profile_summary.json"),
+        profiles=asked_profiles,
         runs=run_files("training_metrics.json"),
     output:
         "results/{campaign}/traces.json",

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from scaleproof.ground.errors import nearest_path, no_such, path_fault, shortened
+from scaleproof.ground.errors import did_you_mean, nearest_path, no_such, path_fault, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import RESULTS
 
@@ -265,11 +265,12 @@ def currency(text: str) -> str:
 
 def device(text: str) -> "NamedDevice":
     """Return a device with known peaks by its name. Raises ArgumentTypeError for others."""
-    from scaleproof.ground.facts.peaks import named_device
+    from scaleproof.ground.facts.peaks import device_names, named_device
 
     if named := named_device(text):
         return named
-    raise refused(text, 'a GPU with a known data sheet, as its driver calls it or shorter, like "H100 80GB"')
+    known = f'{", ".join(device_names())}, with its memory or without, like "H100 80GB"'
+    raise refused(text, f"a GPU with a known data sheet: {known}.{did_you_mean(text, device_names())}")
 
 
 def url(text: str) -> str:

@@ -33,7 +33,7 @@ def find_package() -> None:
     """
     os.environ["SCALEPROOF_ROOT"] = str(PACKAGE.parents[1].resolve())
     if not shutil.which("scaleproof"):
-        os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
+        os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
 
 
 def has_config(path: Path) -> bool:

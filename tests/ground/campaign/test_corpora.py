@@ -78,6 +78,19 @@ def test_packed_files_that_are_damaged(tmp_path, suffix):
     _read_all(corpus)
 
 
+@pytest.mark.parametrize("document", ["file", "paragraph"])
+def test_one_large_file_is_one_document_unless_its_paragraphs_are(tmp_path, monkeypatch, document):
+    monkeypatch.setattr("scaleproof.measure.corpus.check.SMALL_TEXT", 10)
+    path = tmp_path / "large.txt"
+    path.write_text("one\n\ntwo\n\nthree\n")
+    corpus = Corpus(source="text", files=[str(path)], document=document)
+    if document == "file":
+        with pytest.raises(UserError, match="has one document"):
+            small_text("mine", corpus)
+    else:
+        assert small_text("mine", corpus) is None
+
+
 def _read_all(corpus: Corpus) -> None:
     """Read the corpus as `corpus check` does."""
     check_corpus("mine", corpus)

@@ -80,6 +80,16 @@ def named_device(name: str) -> NamedDevice | None:
     return NamedDevice(known_name, 1e9 * int(memory[1]) if memory else None)
 
 
+def device_names() -> list[str]:
+    """Return a name for each row of DEVICES, as people write it: of H[18]00 the first, H100."""
+    names = []
+    for pattern, *_ in DEVICES:
+        without_bounds = re.sub(r"\\b|\(\?!.*?\)", "", pattern)
+        first_ones = re.sub(r"\[(.).*?\]|\(\?:(\w+).*?\)", r"\1\2", without_bounds)
+        names.append(first_ones.replace(".*", " "))
+    return names
+
+
 def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
     """Return the model FLOPs utilization: the part of a device's peak that a model reaches; None: unknown peak.
 

@@ -77,12 +77,14 @@ def small_text(name: str, corpus: Corpus) -> tuple[list[str], int] | None:
     Returns None for larger files and other sources. Raises UserError for unreadable files, and for too few documents.
     """
     files = local_files(name, corpus)
+    place = f"{name}.files: {shortened(', '.join(files), 200)}"
+    if files and corpus.form == "text" and corpus.document == "file":  # however large they are
+        check_documents(place, len(files), corpus.validation_fraction, corpus.document)
     if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
         return None
     with tempfile.TemporaryDirectory() as folder:
         empty = gather_documents(name, corpus, Path(folder))["empty_documents"]
         documents = list(read_documents(Path(folder) / "documents.parquet"))
-    place = f"{name}.files: {shortened(', '.join(files), 200)}"
     check_documents(place, len(documents), corpus.validation_fraction, corpus.document)
     return documents, empty
 

@@ -27,6 +27,21 @@ RELATIONS = {
         ),
         *("161.8", "151.8", "totals-disagree", "41.9 + 99.7 + 10.2 = 151.8, Step time (ms) 161.8"),
     ),
+    "parts whose units are in their names": (
+        rows(
+            "gpus | forward_ms | backward_ms | optimizer_ms | total_ms",
+            *(
+                "1 | 101.2 | 203.4 | 22.1 | 326.7",
+                "2 | 102.8 | 214.0 | 22.3 | 339.1",
+                "4 | 103.1 | 229.6 | 22.2 | 345.9",
+            ),
+        ),
+        *("345.9", "354.9", "totals-disagree", "103.1 + 229.6 + 22.2 = 354.9, total_ms 345.9"),
+    ),
+    "hours in all, fewer than those of a part": (
+        rows("Stage | GPU hours", "tokenise | 12.5", "train | 410.0", "tune | 33.0", "**Total** | 355.5"),
+        *("355.5", "455.5", "totals-disagree", "GPU hours 355.5 is given as the total of 12.5, 410.0, 33.0"),
+    ),
     "a difference": (
         rows(
             "Epochs | DDP time (s) | FSDP time (s) | Difference (s)",

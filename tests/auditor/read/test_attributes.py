@@ -69,6 +69,12 @@ def test_operations_are_no_rate_and_rates_are(heading, kind):
     assert column_of(heading).kind == kind
 
 
+@pytest.mark.parametrize("heading", ["step_ms_p95", "step_p95_ms", "p95_step_ms", "p95 step (ms)", "step_time_ms p95"])
+def test_a_statistic_may_stand_before_or_behind_the_unit(heading):
+    column = column_of(heading)
+    assert (column.kind, column.statistic, column.scale) == ("step_time_s", "p95", 1e-3)
+
+
 @pytest.mark.parametrize(("heading", "count"), [("Attack", 0), ("Inference", 2)])
 def test_a_time_below_an_unknown_heading_needs_a_word_of_time(tmp_path, heading, count):
     table = rows(f"Quality | {heading} | Boost", "Small | 20 ms | +24 dB", "High | 10 ms | +18 dB")

@@ -26,6 +26,7 @@ SUMMARY = re.compile(
 OTHER_STATISTIC = re.compile(r"(?i)(?:min|max|std|best|worst|p\d\d)(?:imum|dev)?\b")  # a mean beside it is of the same
 # Kinds of which a total is no less than the sum of its parts.
 ADDED_UP = ("cost", "energy_j", "device_time_s", "tokens", "samples", "parameters")
+AMOUNTS = ("cost", "energy_j", "device_time_s")  # whose total is never a mean, whatever stands above it
 SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
 ROUNDING_TOLERANCE = 0.005  # relative difference of a mean or total that is right
 LEAST_GAP = 0.1  # of the values of a mean, relative to it, of which a right mean is no chance
@@ -118,6 +119,11 @@ class Summary:
         return high < min(lows) * (1 - ROUNDING_TOLERANCE) or low > max(highs) * (1 + ROUNDING_TOLERANCE)
 
     @property
+    def has_largest(self) -> bool:
+        """Whether the figure may be as large as the largest summand, as any total is."""
+        return self.stated[1] >= max(self.values) * (1 - ROUNDING_TOLERANCE)
+
+    @property
     def is_total_or_mean(self) -> bool:
         """Whether the figure is what it is called: the total, or a mean of any kind."""
         possible = [self.right_value] if self.is_total else [mean(self.values) for mean in KINDS_OF_MEAN]
@@ -204,7 +210,8 @@ def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Itera
     for summary in summaries:
         is_certain = rows_show_it or (repeat_count > 0 and not summary.is_mean_of_most)
         is_wrong = is_certain and not summary.is_total_or_mean
-        if is_wrong or (summary.is_impossible and are_right):
+        is_below_a_part = summary.is_total and _kind_of_summary(summary, figures) in AMOUNTS and not summary.has_largest
+        if is_wrong or (summary.is_impossible and (are_right or is_below_a_part)):
             yield _wrong_summary(figures, summary, is_correctable=right_count > 0 or not is_total)
 
 
@@ -240,12 +247,20 @@ def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColum
     return summands[::step]  # in the order of the table
 
 
+def _kind_of_summary(summary: Summary, figures: FigureTable) -> str:
+    """Return the kind of the figures of a summary; "" where it is unknown.
+
+    In a transposed table the name of a row is the heading in the file, which says what its figures are.
+    """
+    return column_of(summary.row_name if figures.is_transposed else summary.column.heading).kind or ""
+
+
 def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
     """Whether figures of this kind are ever added up, or averaged: there is no total of rates, no mean of devices."""
-    # In a transposed table the name of a row is the heading in the file, which says what its figures are.
-    kind = column_of(summary.row_name if figures.is_transposed else summary.column.heading).kind or ""
+    kind = _kind_of_summary(summary, figures)
     low, high = summary.stated
-    if summary.is_total and figures.is_transposed and min(summary.values) <= high and low <= max(summary.values):
+    is_among_rows = figures.is_transposed and min(summary.values) <= high and low <= max(summary.values)
+    if summary.is_total and is_among_rows and kind not in AMOUNTS:
         return False  # below a column of ratios stands their mean, whatever its row is called
     if summary.is_total and "%" in summary.column.texts[summary.row]:
         # Savings, changes and what is complete have no total; shares have one, 100 %.

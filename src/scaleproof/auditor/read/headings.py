@@ -52,8 +52,9 @@ RATE_INSIDE = re.compile(
     rf"(?i)\b(?:tokens?|tok|samples?|images?|imgs?|sequences?|steps?|it)/(?:second|sec|"
     rf"s)(?:/{DEVICE})?(?![a-z/])|\b(?:T|P|tera|peta)FLOPS?(?:/s(?:ec)?)?(?:(?:/| per ){DEVICE})?\b"
 )
-# A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
-STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"
+# A statistic before or behind a name that ends in its unit: "step_time_ms_mean", "p95 step_time_s".
+_STATISTIC = "(?:mean|median|std|min|max|p50|p90|p95|p99|avg)"
+STATISTIC_AROUND = rf"(?i)^{_STATISTIC}[ _]|[ _]{_STATISTIC}$"
 PER_DEVICE = re.compile(rf"(?:\bper[ -]|/ ?)(?:the )?{DEVICE}\b|\bgpu \d\b|\bsingle gpu\b(?= throughput)|\beach gpu\b")
 OF_ALL_DEVICES = re.compile(
     r"\b(?:global|total|aggregate[d]?|overall|all gpus|all devices|cluster|system|combined|across all \w+)\b"
@@ -319,7 +320,7 @@ def _without_scope(text: str) -> tuple[bool | None, str]:
 # Phrase -> kind beside a unit of time; phrases that mean memory beside a unit of memory.
 _TIMES = dict.fromkeys(("step", "iteration", "iter", "batch"), "step_time_s")
 _TIMES |= {"epoch": "epoch_time_s", "total": "total_time_s", "train": "time_s", "training": "time_s"}
-_TIMES["compute"] = "compute_time_s"  # without a unit it is what was computed on
+_TIMES |= dict.fromkeys(("compute", "optimizer"), "compute_time_s")  # without a unit what was computed on, or with
 _MEMORY = ("peak", "gpu", "max", "allocated", "reserved", "peak gpu", "gpu peak", "gpu max", "usage")
 
 

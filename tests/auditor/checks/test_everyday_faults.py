@@ -11,6 +11,7 @@ POWER = "Model | GPU power | GPU-hours | Total power consumption"
 BILL = "Run | GPU | $/hr | Hours | Cost"
 GRIDS = "Grid Size | GPUs | Time (s) | Speedup | Efficiency"
 FASTER = "Model | Training Time | Speedup vs Serial"
+PEAKS = "Model | GPU | TFLOP/s/GPU (bf16) | MFU"
 MODES = "Mode | GPUs | Samples/sec | Scaling Efficiency"
 
 FAULTS = {
@@ -57,6 +58,24 @@ FAULTS = {
         "speedup-not-in-table",
         "2.15×",
     ),
+    "an efficiency by threads": (
+        rows(
+            "Threads | Time (s) | Speedup | Efficiency",
+            *(
+                "1 | 464.1 | 1.00x | 100%",
+                "4 | 118.5 | 3.92x | 98%",
+                "8 | 63.3 | 7.34x | 92%",
+                "16 | 34.4 | 13.49x | 48%",
+            ),
+        ),
+        "efficiency-not-in-table",
+        "16 threads: efficiency 48%, but its speed-up is 13.49x with 16 times the threads",
+    ),
+    "an MFU beside rows of one peak": (
+        rows(PEAKS, "1B | H100 SXM | 371 | 37.5%", "3B | H100 SXM | 388 | 39.2%", "7B | H100 SXM | 402 | 61.0%"),
+        "peak-of-another-device",
+        "MFU 61.0% of 402 is of 659 TFLOP/s; H100 SXM has 989",
+    ),
     "DataParallel over a single GPU": (
         rows(
             MODES,
@@ -96,6 +115,20 @@ SOUND = {
     ),
     "an MFU of another precision": rows(
         FLOPS, "bf16 | 51.36 | 6.53%", "bf16, late | 64.79 | 8.24%", "fp8 | 134.37 | 8.545%", "tf32 | 134.86 | 34.3%"
+    ),
+    "an MFU with recomputed activations, and of tf32": rows(
+        PEAKS,
+        *("1B | H100 SXM | 371 | 37.5%", "3B | H100 SXM | 388 | 39.2%", "4B | H100 SXM | 388 | 39.2%"),
+        *("7B | H100 SXM | 402 | 30.5%", "7B tf32 | H100 SXM | 402 | 81.3%"),
+    ),
+    "an efficiency of its own beside threads": rows(
+        "Threads | Time (s) | Speedup | Efficiency",
+        *(
+            "1 | 2.094 | 1.00x | -",
+            "2 | 1.340 | 1.56x | 50.0%",
+            "3 | 1.037 | 2.02x | 33.3%",
+            "4 | 0.874 | 2.40x | 60.0%",
+        ),
     ),
     "an efficiency over one device": rows(
         "GPUs | Images/s | Efficiency", "2 | 790.0 | 97%", "4 | 1,550.1 | 95%", "8 | 3,010.4 | 92%"

@@ -1,17 +1,19 @@
 """Efficiencies of published tables: a speed-up, printed or implied by rates and times, over the devices."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE, AuditContext, of_evidence
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, is_over_fewest, one_figure, wrong_baseline, wrong_mark
 from scaleproof.auditor.checks.rows import ONE, STEADY, Ratio, RowSeries, places, series_of
 from scaleproof.auditor.checks.scaling import NOISE_FACTOR
-from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 
 SAME_FIGURES_TOLERANCE = 0.3  # relative difference of a ratio without a marked baseline from one of the same figures
+THREADS = re.compile(r"(?i)(?:num(?:ber of)?[ _]|n[ _]?|#[ _]?)?(threads|cores|cpus)")  # a heading that counts them
 EXACT_RESOLUTION = 0.0015  # of an efficiency that is printed with one more digit than a round one needs
 
 
@@ -58,6 +60,26 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
         else:
             beside_speedups = (efficiency for efficiency in wrong if efficiency.speedup is not None)
             yield from (replace(_wrong_efficiency(one), severity="note", corrected=None) for one in beside_speedups)
+        yield from _efficiencies_by_threads(table)
+
+
+def _efficiencies_by_threads(table: ReportedTable) -> Iterator[Flag]:
+    """Flag efficiencies that are not the speed-up over the threads or cores, as those of two rows or more for each are.
+
+    Only these rows show that the efficiency is by threads: more of them need not be more hardware.
+    """
+    headings = (column.heading for column in table.columns if column.kind is None)
+    heading = next((heading for heading in headings if THREADS.fullmatch(heading.strip())), None)
+    if heading is None or any(row.devices or row.value("nodes") for row in table.rows):
+        return
+    counted = [(row, int(text)) for row in table.rows if (text := row.texts.get(heading, "")).isdigit()]
+    by_threads = replace(table, rows=[row.with_devices(count) for row, count in counted if count])
+    efficiencies = [one for series in series_of(by_threads) for one in _printed_efficiencies(series)]
+    larger = [one for one in efficiencies if one.times_devices > 1]
+    wrong = [one for one in larger if not one.is_right]
+    if len(larger) - len(wrong) >= ROWS_PER_ODD_ROW * len(wrong):
+        for flag in map(_wrong_efficiency, wrong):
+            yield replace(flag, evidence=flag.evidence.replace("devices", heading.strip().lower()))
 
 
 @dataclass(frozen=True)

@@ -188,3 +188,29 @@ def test_a_parallel_fraction_is_held_against_its_own_speedup(tmp_path, fraction)
     flag = findings(tmp_path).get("amdahl-below-one")
     assert (flag is None) == (fraction == 0.99), "which is near to the 0.996 of the formula"
     assert flag is None or flag.evidence == "P = 0.95 for 51.2 times with 64 devices; the formula gives 0.996"
+
+
+@pytest.mark.parametrize(("batches", "is_wrong"), [((512, 512), True), ((256, 256), False), ((256, 512), False)])
+def test_consumed_samples_grow_by_the_batch(tmp_path, batches, is_wrong):
+    """Where the batch itself changes, nothing is said."""
+    line = " iteration {k:4}/ 900 | consumed samples: {samples} | elapsed time per iteration (ms): 512.{k} | "
+    line += "global batch size: {batch} | lm loss: 2.{k} | number of skipped iterations: 0 |\n"
+    lines = [line.format(k=k, samples=256 * k, batch=batches[k > 14]) for k in range(10, 20)]
+    file("m.log", "".join(lines))(tmp_path)
+    found = findings(tmp_path).get("batch-arithmetic")
+    assert (found is not None) == is_wrong
+    if found:
+        assert "grow by 256 a step in all of 9 lines, but the global batch is 512" in found.evidence
+
+
+@pytest.mark.parametrize(("rate", "is_wrong"), [(361.42, True), (261.58, False), (61.42, False)])
+def test_a_rate_follows_from_the_time_beside_it(tmp_path, rate, is_wrong):
+    """A batch may be smaller than the others, not larger."""
+    line = "Train: 0 [{k:>4}/6672 (  1%)]  Loss: 6.96 (6.96)  Time: {s:.3f}s, {r:>7.2f}/s  (0.742s,  258.85/s)\n"
+    times = [1.839, 0.734, 0.704, 0.711]
+    lines = [line.format(k=50 * k, s=s, r=rate if k == 1 else 192 / s) for k, s in enumerate(times)]
+    file("timm.log", "".join(lines))(tmp_path)
+    found = findings(tmp_path).get("rate-times-time")
+    assert (found is not None) == is_wrong
+    if found:
+        assert "line 2: 361.42/s x 0.734 s = 265 samples, 192 in 3 other lines" in found.evidence

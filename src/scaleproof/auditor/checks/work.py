@@ -6,7 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from scaleproof.auditor.checks.baselines import tokens_per_step
-from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, first_of_each_run, near, of_evidence
+from scaleproof.auditor.checks.context import (
+    ROWS_PER_ODD_ROW,
+    SAME_TOLERANCE,
+    AuditContext,
+    first_of_each_run,
+    near,
+    of_evidence,
+)
 from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, exact
@@ -17,6 +24,10 @@ from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME, TOKENS_DIFF
 from scaleproof.ground.number_format import integer
 
 SPLITS_BATCH = ("dp", "dataparallel")  # strategies whose batch is split over the devices
+LINE_TOLERANCE = 0.005  # relative difference of samples/s x time of lines of one batch, beside rounding
+LINE_CONTRADICTION = 0.1  # the same of a line of another batch
+TIME_DIGIT_S = 0.001  # times of batches are printed so
+FEWEST_LINES = 3  # whose consumed samples grow alike, or that show the work of a step
 MOVING_AVERAGE_TOLERANCE = 0.15  # relative difference of rates that a program prints as a moving average
 
 RATE_OF_ONE_RANK = Code(
@@ -69,6 +80,7 @@ def rates_of_runs(context: AuditContext) -> Iterator[Flag]:
     """Flag runs in which tokens/s x time is not the tokens: of the first such epoch, and of the logged steps."""
     yield from first_of_each_run(context, _wrong_rate_of_span)
     yield from (flag for run in context.runs if (flag := _wrong_rate_of_steps(run)))
+    yield from (flag for run in context.runs if run.format == "log of batches" for flag in _odd_rates_of_lines(run))
 
 
 def _wrong_rate(
@@ -124,6 +136,28 @@ def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
     return _wrong_rate(run, sentence, rate, median, tokens, MOVING_AVERAGE_TOLERANCE)
 
 
+def _odd_rates_of_lines(run: ReportedRun) -> Iterator[Flag]:
+    """Flag a log in which samples/s x time of a line is not the batch of the others: 361.42/s x 0.734 s = 265, not 192.
+
+    Only for programs whose rate follows from the time beside it. The last batch of an epoch may be smaller.
+    """
+    timed = run.logged_steps.having("samples_per_s", "seconds")
+    seconds = timed.figures("seconds")
+    samples = timed.figures("samples_per_s") * seconds
+    if len(samples) < FEWEST_LINES:
+        return
+    usual = float(np.median(samples))
+    distances = np.abs(samples / usual - 1)
+    fits = distances <= LINE_TOLERANCE + TIME_DIGIT_S / seconds
+    odd = np.flatnonzero((distances > LINE_CONTRADICTION + TIME_DIGIT_S / seconds) & (samples > usual))
+    if odd.size and fits.sum() >= ROWS_PER_ODD_ROW * (~fits).sum():
+        step = timed[int(odd[0])]
+        product = f"{step.samples_per_s:g}/s x {step.seconds:g} s = {integer(float(samples[odd[0]]))} samples"
+        others = f"{integer(usual)} in {plural(int(fits.sum()), 'other line')}"
+        more = f"; so are {odd.size - 1:,} more" if odd.size > 1 else ""
+        yield Flag(f"line {step.line}: {product}, {others}{more}", [run], RATE_TIMES_TIME.name, severity="suspect")
+
+
 def _wrong_steps_per_second(run: ReportedRun) -> Flag | None:
     """Flag a log whose steps/s x time is not its steps: 2 steps/s x 100 s, but 500 steps."""
     span = run.timed_spans[0] if run.timed_spans else TimedSpan()
@@ -174,11 +208,14 @@ def _is_loader_batch(run: ReportedRun, span: TimedSpan) -> bool:
 def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
     """Two runs are compared at equal global batch, which one of them does not have.
 
-    Detected: micro-batch x accumulation x world size is not the global batch that is stated.
+    Detected: micro-batch x accumulation x world size is not the global batch that is stated; `suspect`: neither is what
+    a log's consumed samples grow by in a step, in all of its lines.
     Seen: a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.
     Repair: State all four numbers and derive one of them in the program.
     """
     for run in context.runs:
+        if evidence := _other_growth(run):
+            yield Flag(evidence, [run], severity="suspect")
         micro, accumulation = run.micro_batch, run.accumulation
         world, stated = run.world_size, run.global_batch
         if not (micro and accumulation and world and stated):
@@ -196,6 +233,17 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
         elif shared:
             sentence += f": right only if {product // stated} ranks share each copy of the model"
         yield Flag(sentence, [run], severity="suspect" if shared else "invalid")
+
+
+def _other_growth(run: ReportedRun) -> str:
+    """Return a sentence where consumed samples grow by another number than the batch, in all lines; else ""."""
+    counts = run.details.get("samples_of_steps", {})
+    if len(counts) != 1:
+        return ""
+    ((growth, batch), lines), *_ = counts.items()
+    if growth == batch or growth <= 0 or lines < FEWEST_LINES:
+        return ""
+    return f"consumed samples grow by {growth:,.6g} a step in all of {lines:,} lines, but the global batch is {batch:,}"
 
 
 @of_evidence.finds("steps-differ-from-batches", "suspect")

@@ -7,8 +7,8 @@ from scaleproof.auditor.read.logs import step_lines
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
 from scaleproof.auditor.read.logs.key_values import LEAST_LINES, KeyValues
+from scaleproof.auditor.read.logs.megatron import GptNeoX, Megatron
 from scaleproof.auditor.read.logs.rank_blocks import Batches, Composer, RankBlocks
-from scaleproof.auditor.read.logs.step_lines import GptNeoX, Megatron
 from scaleproof.auditor.read.reported import ReportedRun
 
 __all__ = [

@@ -243,6 +243,7 @@ class Composer(LogReader):
 class Batches(LogReader):
     """Loops over the batches of an epoch, as those of timm, OpenCLIP, mmengine and PyTorch's ImageNet example.
 
+    timm and OpenCLIP print the rate of all ranks that follows from the time beside it: `Time: 0.312s, 3282.05/s (...)`.
     Of MXNet's Speedometer, `Epoch[0] Batch [20]\tSpeed: 520.85 samples/sec`, a rate stands in place of the time.
     `Epoch: [0][  10/5005] Time  0.312 ( 0.320) Data 0.010 ( 0.012) Loss 6.9e+00`: of a batch, the last or the mean of
     some. Of ranks that print to one file the first line of a batch counts.
@@ -257,7 +258,7 @@ class Batches(LogReader):
 
     _batch = re.compile(
         rf"(?:Epoch(?:\(train\))?:? +\[(\d+)\]|Train(?: Epoch)?: +(\d+)) ?\[ *{STEP}/\d+[^\]]*\]"
-        rf".*?(?:(?<!data_)\b[Tt]ime:?|Batch \(t\):) +{N}s?[ ,(]"
+        rf".*?(?:(?<!data_)\b[Tt]ime:?|Batch \(t\):) +{N}s?[ ,(](?: +{N}/s\b)?"
         rf"|Epoch\[(\d+)\] Batch \[(?:\d+-)?{STEP}\]\s+Speed: {N} samples/sec"
     )
 
@@ -268,9 +269,9 @@ class Batches(LogReader):
             self.launch(line)
             return
         loss = re.search(rf"\b[Ll]oss:? +{N}", line)
-        logged = LoggedStep(int(m[3] or m[6]), positive(figure(m[4])), line=number)
-        logged.samples_per_s = positive(figure(m[7]))
-        logged.epoch = int(m[1] or m[2] or m[5])
+        logged = LoggedStep(int(m[3] or m[7]), positive(figure(m[4])), line=number)
+        logged.samples_per_s = positive(figure(m[5] or m[8]))
+        logged.epoch = int(m[1] or m[2] or m[6])
         logged.loss = figure(loss[1]) if loss else None
         steps = self.run.logged_steps
         last = steps[-1] if len(steps) else None

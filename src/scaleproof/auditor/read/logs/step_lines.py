@@ -1,108 +1,13 @@
-"""Programs that print one line a step: nanoGPT, nanochat, llm.c, torchtitan, MaxText, TensorFlow, Megatron, others."""
+"""Programs that print one line a step: nanoGPT, nanochat, llm.c, torchtitan, MaxText, TensorFlow, others."""
 
 import re
 from itertools import pairwise
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
-from scaleproof.auditor.read.logs.dialect import A100_BF16, STEP, Dialect, Line, LogReader, seconds_of, whole_number
+from scaleproof.auditor.read.logs.dialect import A100_BF16, STEP, Dialect, Line, LogReader
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.run_fields import figure
-
-# The loss scale that is printed where DeepSpeed does not tell it. The norm beside it is printed as 0, unknown, too.
-UNKNOWN_LOSS_SCALE = -1.0
-SETTLING_STEPS = 50  # after so many a loss scaler that starts at 2**32 has found its scale
-
-
-class Megatron(LogReader):
-    """NVIDIA/Megatron-LM: ` iteration  100/ 5000 | consumed samples: ... | elapsed time per iteration (ms): ... |`.
-
-    A rate is not printed: it is global batch x sequence length / time. `number of skipped iterations` counts those
-    since the line before.
-    """
-
-    mark = r"iteration +\d+/ *\d+ \|.*elapsed time per iteration \((?:ms|s)\): "
-    looked_at = r"elapsed time per iteration|\.{3,} |max allocated|world size|nproc"
-    format = "Megatron-LM log"
-    others = (Line("using world size: {world_size}"),)
-
-    _step = re.compile(rf"iteration +{STEP}/ *\d+ \|.*?elapsed time per iteration \((ms|s)\): *{N}")
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._is_settled = False  # the loss scaler has found its scale: no iteration was skipped since the line before
-
-    def feed(self, number: int, line: str) -> None:
-        """Read one line: of a step, an argument, the memory, or perhaps a command."""
-        if m := self._step.search(line):
-            step, unit, time = m.groups()
-            seconds = seconds_of(time) if unit == "ms" else figure(time)
-            self._add_step(LoggedStep(int(step), seconds if seconds and seconds > 0 else None, line=number), line)
-        elif m := re.search(r"^(?:\[[^\]]*\]:? *)*(?:\d+: )? *(\w+) \.{3,} *(\S+)", line):
-            self.argument(m[1], m[2])
-        elif m := re.search(rf"max allocated: *{N}", line):
-            self.run.see_memory((figure(m[1]) or 0.0) * 2**20)
-        elif not self.take_setting(line):
-            self.launch(line)
-
-    def _add_step(self, step: LoggedStep, line: str) -> None:
-        """Add a step with the figures between the bars of its line: "| lm loss: 2.3 | grad norm: 1.1 |"."""
-        texts = _texts_between_bars(line)
-        loss = texts.get("lm loss") or texts.get("loss")
-        step.loss = figure(loss)
-        tflops_text = texts.get("throughput per GPU (TFLOP/s/GPU)") or texts.get("TFLOPs")
-        tflops_text = tflops_text or texts.get("approx flops per GPU") or ""
-        step.flops_per_s = (figure(re.sub(r"(?i)tflops?", "", tflops_text)) or 0.0) * 1e12 or None
-        step.samples_per_s = figure(texts.get("samples/sec") or texts.get("samples per second"))
-        step.tokens_per_s = figure(texts.get("tokens per gpu per second (tgs)")) or None
-        self.step(step, loss)
-
-        run = self.run  # only now: `self.step` begins another run where the steps start again
-        if figure(texts.get("loss scale")) != UNKNOWN_LOSS_SCALE:
-            run.see_gradient_norm(figure(texts.get("grad norm")))
-        run.global_batch = whole_number(texts.get("global batch size")) or run.global_batch
-        run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
-        self._count_skipped(whole_number(texts.get("number of skipped iterations")) or 0)
-        nan_count = whole_number(texts.get("number of nan iterations"))  # since the line before, without their numbers
-        if nan_count:
-            own = run.nan_steps[-1:] == [step.step]  # of its loss, which `self.step` has counted
-            run.nan_steps += [step.step] * (min(nan_count, 10_000) - own)
-
-    def _count_skipped(self, count: int) -> None:
-        """Count skipped iterations, except the first ones, in which the loss scaler looks for its scale."""
-        run = self.run
-        if len(run.logged_steps) == 1:  # a run has begun
-            self._is_settled = False
-        if self._is_settled:
-            run.skipped_steps = (run.skipped_steps or 0) + count
-        numbers = run.logged_steps.step_numbers
-        is_late = len(numbers) >= 2 and numbers[-1] > SETTLING_STEPS
-        self._is_settled = self._is_settled or count == 0 or is_late
-        if self._is_settled and run.skipped_steps is None:
-            run.skipped_steps = 0  # from here on they are counted
-
-    def finish(self) -> list[ReportedRun]:
-        """Return the runs, with the tokens of a step: the program prints batch and length apart."""
-        for run in self.runs:
-            if run.global_batch and run.seq_len:
-                run.details["tokens_per_step"] = run.global_batch * run.seq_len
-        return super().finish()
-
-
-def _texts_between_bars(line: str) -> dict[str, str]:
-    """Return name -> text of the parts of a line: {"grad norm": "1.1"} of "| grad norm: 1.1 |"."""
-    texts: dict[str, str] = {}
-    for part in line.split("|"):
-        name, _, text = part.rpartition(":")
-        texts[name.strip().replace("_", " ")] = text.strip()
-    return texts
-
-
-class GptNeoX(Megatron):
-    """EleutherAI/gpt-neox: the same line behind `samples/sec: 1.702 |`, with `approx flops per GPU` and `lm_loss`."""
-
-    mark = r"samples/sec: [0-9.]+ \| iteration +\d+/"
-    format = "GPT-NeoX log"
 
 
 class NanoGPT(Dialect):

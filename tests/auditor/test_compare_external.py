@@ -161,7 +161,7 @@ def test_each_file_is_read_once(two, monkeypatch):
 
 
 def test_several_kinds_on_one_side_and_nothing_at_all(tmp_path, two):
-    with pytest.raises(UserError, match=r"several kinds of runs .*; name one \(repeats: run1, run2, \.\.\.\)"):
+    with pytest.raises(UserError, match=r"several kinds of runs .*; name one, or rename repeats of one: run1, run2"):
         compare_external(tmp_path, two[0], [])
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(UserError, match="no run below"):

@@ -207,7 +207,10 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
     if len(first_runs) > 1:
         # Nothing but its repeat is in a name like run1.log.
         kinds = sorted(kind or first.name for kind, first in first_runs.items())
-        raise UserError(f"{path}: several kinds of runs ({', '.join(kinds[:5])}); name one (repeats: run1, run2, ...)")
+        listed = ", ".join(kinds[:5])
+        raise UserError(
+            f"{path}: several kinds of runs ({listed}); name one, or rename repeats of one: run1, run2, ..."
+        )
     return runs
 
 

@@ -114,6 +114,19 @@ def test_how_a_size_did_is_no_series_and_a_name_is(series):
     assert series(rated.replace("rating", "model")).keys() > {"low"}
 
 
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        ("one,4800", r'has no number of devices \(gpus: "one"\)'),
+        ("2,many\none,4800", r'has no rate above 0 \(tokens/s: "many"\)'),
+    ],
+)
+def test_where_the_columns_are_there_the_cell_that_is_no_number_is_named(series, cells, fault):
+    with pytest.raises(UserError, match=rf"scaling.csv:2: {fault}, nor has any other row both"):
+        series(f"gpus,tokens/s\n{cells}\n")
+    assert series(f"gpus,tokens/s\n{cells}\n4,400\n") == {"": {4: [100]}}
+
+
 def test_rows_without_a_rate_are_counted(tmp_path):
     path = tmp_path / "scaling.csv"
     path.write_text("gpus,tokens/s\n1,1000\n2,n/a\nsixteen,13000\n")

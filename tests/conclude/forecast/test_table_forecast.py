@@ -50,6 +50,12 @@ def test_a_measured_size_is_scored_as_if_it_were_not_there(on_cpus):
     assert "measured" not in table_text([forecast]), "nothing to score"
 
 
+@pytest.mark.parametrize(("rate", "warns"), [(15.0, True), (40.0, False)])
+def test_rates_that_fall_with_devices_are_said(rate, warns):
+    text = table_text(forecast_rates({"ddp": {1: [100.0], 2: [45.0], 4: [rate]}}, (8,), devices_per_node=8))
+    assert ("Measured rates of ddp fall with devices" in text) is warns
+
+
 def test_repeats_of_a_size_are_averaged_and_widen_the_interval():
     steady, noisy = (
         forecast_rates({"": {1: [100], 2: rates}}, (4,), devices_per_node=8)[0].rate

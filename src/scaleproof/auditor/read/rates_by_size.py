@@ -2,13 +2,14 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.reported import Evidence
-from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import SIZES, ReportedRow, ReportedTable
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import content_fault
 from scaleproof.ground.records.grouping import lists_by_key
@@ -51,7 +52,7 @@ def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
     if not series and (fault := content_fault(path)):
         raise UserError(f"{path}{fault}")
     if not series:
-        raise _no_series(path, evidence)
+        raise _no_series(path, evidence, devices_per_node)
     return series
 
 
@@ -67,8 +68,16 @@ def _titles(tables: list[ReportedTable]) -> dict[str, str]:
     }
 
 
-def _no_series(path: Path, evidence: Evidence) -> UserError:
-    """Return the error that no table of a file has devices and rates, with the headings that it has."""
+def _no_series(path: Path, evidence: Evidence, devices_per_node: int) -> UserError:
+    """Return the error that no table of a file has devices and rates, with the headings that it has.
+
+    Where a table has both headings, its first row is named, and why it was not read.
+    """
+    for table in evidence.tables:
+        kinds = {column.kind for column in table.columns}
+        if table.rows and not kinds.isdisjoint(SIZES) and not kinds.isdisjoint(KINDS_OF_RATES):
+            row = table.rows[0]
+            return UserError(f"{row.place}: {_row_problem(row, devices_per_node)}, nor has any other row both of them")
     details = "; ".join(", ".join(column.heading for column in table.columns) for table in evidence.tables)
     if not details and evidence.unread:
         details = evidence.unread[0].reason
@@ -93,8 +102,14 @@ def _row_problem(row: ReportedRow, devices_per_node: int) -> str:
         return f"says {' and '.join(sorted(row.remarks))}"
     devices = _devices_of(row, devices_per_node)
     if not devices:
-        return "has no number of devices"
-    return "" if _rate_of_device(row, devices) else "has no rate above 0"
+        return f"has no number of devices{_unread_cell(row, SIZES)}"
+    return "" if _rate_of_device(row, devices) else f"has no rate above 0{_unread_cell(row, KINDS_OF_RATES)}"
+
+
+def _unread_cell(row: ReportedRow, kinds: Collection[str]) -> str:
+    """Return the cell that is no number below a heading of one of these kinds, ' (GPUs: "two")'; "" without one."""
+    unread = row.not_understood.items()
+    return next((f' ({heading}: "{cell}")' for heading, cell in unread if column_of(heading).kind in kinds), "")
 
 
 def _devices_of(row: ReportedRow, devices_per_node: int) -> int:

@@ -22,7 +22,8 @@ from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 class RateForecast:
     """The forecast rate of all devices at a size, or why there is none (`refusal`).
 
-    `measured`: the rate that the table has of this size, which is forecast from the smaller sizes alone.
+    `measured`: the rate that the table has of this size, which is forecast from the smaller sizes alone; `falls`:
+    whether the largest size it is forecast from is slower than a smaller one.
     """
 
     series: str
@@ -30,6 +31,7 @@ class RateForecast:
     rate: Interval | None
     refusal: str = ""
     measured: float | None = None
+    falls: bool = False
 
 
 def is_of_cpus(table: Path) -> bool:
@@ -147,7 +149,8 @@ def _rate_forecast(
             cores = max(step.group.size for step in steps) + 1
             reason += f", on a CPU with {cores} cores or more: ranks that share cores are no scaling"
         return RateForecast(name, group.size, None, reason)
-    return RateForecast(name, group.size, interval)
+    totals = [step.group.size * step.rate for step in sorted(steps, key=lambda step: step.group.size)]
+    return RateForecast(name, group.size, interval, falls=totals[-1] < max(totals))
 
 
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
@@ -187,6 +190,9 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
             lines.append("What the table has is forecast from its smaller sizes alone; error: forecast / measured - 1.")
         note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
         lines.append(f"{note} {WITHOUT_POINT}" if has_wide_rate else note)
+    if falling := list(dict.fromkeys(forecast.series for forecast in forecasts if forecast.falls)):
+        whose = f" of {', '.join(falling)}" if any(falling) else ""
+        lines.append(f"Measured rates{whose} fall with devices, which the law does not know: expect no rise.")
     lines += [f"{', '.join(sizes)}: no forecast. {reason}".strip() for reason, sizes in refusals.items()]
     if disturbances:
         lines.append(f"With reservations: {disturbances}; measured on a quiet machine, rates may be others.")

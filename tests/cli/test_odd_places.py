@@ -53,6 +53,7 @@ WORDS = [
     (["campaign", "show", "demo"], "Campaign files: none; `scaleproof init NAME` makes a folder with one"),
     (["gate", "results/demo", "--cell", "ddp"], "--cell belongs to --history, which is not given"),
     (["compare", "--vary", "strategy", "a", "b"], "--vary takes all words after it: write it at the end."),
+    (["compare", "a.log", "b.log", "c.log"], "shown side by side by `scaleproof audit A B C`"),
     (["compare", "--foo", "--vary", "x", "y"], "is not expected. --vary takes all words after it"),
     (["export", "mlflow", "a", "--out", "b"], '"--out" is no option here: give FOLDER alone.'),
     (["watched"], "scaleproof-watch: no watched.*.json; scaleproof.watch writes one for each rank"),

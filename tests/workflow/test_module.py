@@ -30,6 +30,7 @@ rule all:
         "bench/results/tiny/report.html",
 """
 ALL = TINY.replace("[1x1, 1x2]", "[1x1]") + COMPARE + "trace: {cells: all, steps: 1, tool: torch.profiler}\n"
+COMMANDED = "title: c\nworkload: {command: python loop.py --steps 3}\nvary: {geometry: [1x1]}\nrepeats: 3\n"
 UNTIL = TINY.replace("repeats: 1", "repeats: {resolve: 3 %, at_least: 3, at_most: 5}")
 
 
@@ -44,8 +45,9 @@ def foreign(make_copy, tmp_path_factory, sentences):
     (root / "prose.txt").write_text("\n".join(sentences))
     corpora = {"prose": {"source": "text", "files": ["prose.txt"], "document": "line"}}
     (root / "config/corpora.yaml").write_text(yaml.safe_dump(corpora))
+    (root / "loop.py").write_text("print('step 1 loss 2.0')\n")  # it stays where it is
     copy.root = root
-    for name, text in (("tiny", TINY), ("all", ALL), ("until", UNTIL)):
+    for name, text in (("tiny", TINY), ("all", ALL), ("until", UNTIL), ("commanded", COMMANDED)):
         copy.campaign(name, text)
     return copy
 
@@ -59,7 +61,8 @@ def test_a_campaign_comes_to_its_report_below_the_prefix(foreign):
     assert "<code>snakemake --cores 2 bench/results/tiny/report.html</code>" in page
     assert "scaleproof verify bench/results/tiny" in page
     assert " results/tiny" not in page, "no command without the prefix"
-    assert {path.name for path in foreign.root.iterdir()} == {"Snakefile", "config", "prose.txt", "bench", ".snakemake"}
+    own = {"Snakefile", "config", "prose.txt", "loop.py"}
+    assert {path.name for path in foreign.root.iterdir()} == own | {"bench", ".snakemake"}
     verified = foreign.command("scaleproof", "verify", str(results))
     assert verified.returncode == 0, verified.stdout[-2000:]
     assert foreign.planned() == {}
@@ -76,7 +79,7 @@ def test_commands_find_the_results_below_the_prefix(foreign):
     assert foreign.planned(*advice.split())["scaleproof_train"] == 1
 
 
-@pytest.mark.parametrize("name", ["all", "until"])
+@pytest.mark.parametrize("name", ["all", "until", "commanded"])
 def test_what_else_a_campaign_may_have_is_planned_below_the_prefix(foreign, name):
     said = foreign.dry(f"bench/results/{name}/report.html")
     assert not [line for line in said.splitlines() if " results/" in line.replace("bench/results/", "")]

@@ -82,6 +82,11 @@ def option_of_tokens(wildcards, input):
     return "" if cell_of(wildcards).command else f"--tokens {folder_of_tokens(wildcards, input)}"
 
 
+def files_of_command(cell):
+    """The files that the command of a cell names, which `prefix:` of a module leaves where they are."""
+    return map(local, existing_files(cell.words))
+
+
 def inputs_of_run(wildcards):
     """The tokens of a run's cell or the files of its command, and what it waits for.
 
@@ -89,13 +94,13 @@ def inputs_of_run(wildcards):
     """
     cell = run_of(wildcards)
     forecast = before_held_out(wildcards) if of_campaign(wildcards).held_out(cell) else []
-    return [*token_files(cell), *existing_files(cell.words), *frontier_of_cell(wildcards), *forecast]
+    return [*token_files(cell), *files_of_command(cell), *frontier_of_cell(wildcards), *forecast]
 
 
 def inputs_of_shared_job(wildcards):
     """The tokens of all cells of a job, or the files of their commands."""
     cells = shared_job_of(wildcards).cells
-    return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in existing_files(cell.words))]
+    return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in files_of_command(cell))]
 
 
 def tokens_of_trials(wildcards):

@@ -337,6 +337,8 @@ def add(commands: Group) -> None:
         "scaleproof compare results/published/demo_a results/demo --html compare.html"
     )
     parser = add_command(commands, "compare", compare, doc, example)
+    advice = "More than two are shown side by side by `scaleproof audit A B C`; repeats share a folder. "
+    parser.set_defaults(for_more_words=advice)
     parser.add_argument("a", type=path, metavar="A", help="a run, cell or campaign, or anybody's log or folder of logs")
     parser.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
     parser.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")

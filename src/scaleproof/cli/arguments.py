@@ -147,7 +147,9 @@ class Parser(argparse.ArgumentParser):
         strange = [word for word in words if word.startswith("-") and len(word) > 1]
         if not strange:
             placeholders = " ".join(arguments.values()) or "no argument"
-            self.error(f'"{words[0]}" is one word too many; {self.prog} takes {placeholders}. {self._example()}')
+            advice = self.get_default("for_more_words") or ""
+            fault = f'"{words[0]}" is one word too many; {self.prog} takes {placeholders}'
+            self.error(f"{fault}. {advice}{self._example()}")
         for word in strange:
             if name := arguments.get(word.strip("-").partition("=")[0]):  # "--campaign" for the argument `campaign`
                 usage = " ".join(self.format_usage().split())

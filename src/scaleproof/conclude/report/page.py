@@ -150,7 +150,8 @@ def _forecast_values(forecast: ForecastReport | None) -> dict[str, Any] | None:
     if not forecast:
         return None
     rows = forecast_table(forecast.forecasts).to_dict("records") if forecast.forecasts else []
-    return {"sentences": forecast_sentences(forecast), "rows": rows}
+    are_any_made = any(row.forecast for row in forecast.forecasts)  # not all refused
+    return {"sentences": forecast_sentences(forecast), "rows": rows, "are_any_made": are_any_made}
 
 
 def _answer_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:

@@ -162,19 +162,25 @@ def test_another_file_is_another_fingerprint(tmp_path):
         ({"num_local_experts": 8}, "num_local_experts 8: how much arithmetic"),
         ({"auto_map": {"AutoModel": "modeling.Own"}}, "its code is on the hub"),
         ({"final_logit_softcapping": 30.0}, "its logits are capped"),
-        ({"model_type": "mamba", "num_attention_heads": None}, "MambaForCausalLM"),
+        ({"model_type": "mamba", "num_attention_heads": None}, "mixes tokens by a state"),
+        ({"model_type": "jamba"}, "mixes tokens by a state"),
         ({"model_type": "mixtral"}, "num_local_experts 8: how much arithmetic"),  # its default
-        ({"model_type": "bert"}, "must be causal"),
+        ({"model_type": "bert"}, "must be causal; an encoder has task: classification"),
         ({"model_type": "nonsense"}, 'has no model_type "nonsense"'),
         ({"model_type": "lama"}, 'Did you mean "llama"'),
         ({"num_hidden_layers": 0}, "num_hidden_layers cannot be 0; allowed: a whole number from 1"),
+        (
+            {"num_hidden_layers": "two"},
+            'config.json: num_hidden_layers cannot be "two"; allowed: a whole number from 1',
+        ),
+        ({"max_position_embeddings": 2.5}, "max_position_embeddings cannot be 2.5; allowed: a whole number"),
         ({"num_key_value_heads": 3}, "num_attention_heads 4 is not a multiple of num_key_value_heads 3"),
         ({"hidden_act": "sluw"}, "hidden_act is sluw, which transformers does not know"),
         (
             {"num_attention_heads": 5, "num_key_value_heads": 5},
             "hidden_size 32 is not a multiple of num_attention_heads 5",
         ),
-        ({"model_type": "mistral", "intermediate_size": "x"}, "transformers refuses it: .*intermediate_size"),
+        ({"model_type": "mistral", "rms_norm_eps": "x"}, "transformers refuses it: .*rms_norm_eps"),
         ({"max_position_embeddings": 16}, "longer than the model's context of 16"),
         ({"model_type": None}, 'it has no "model_type"'),
         ({"rms_norm_esp": 1e-5}, 'unknown key rms_norm_esp. Did you mean "rms_norm_eps"'),
@@ -220,7 +226,13 @@ LINEAR = "import torch\ndef build(vocab_size): return torch.nn.Linear(4, vocab_s
 @pytest.mark.parametrize(
     ("source", "library", "message"),
     [
-        ("", "torch", "has no model of type vit for language-modelling"),
+        ("vit", "torch", "has no model of type vit for language-modelling"),
+        (
+            "rwkv",
+            "torch",
+            "it mixes tokens by a state (state space, recurrence), whose arithmetic no formula here counts",
+        ),
+        ("bert", "torch", 'an encoder has task: classification, or "is_decoder": true in its config.json'),
         ("def build(:\n", "torch", "own.py, line 1: no network can be built: SyntaxError: invalid syntax"),
         (LINEAR, "transformers", "own.py:build returns a Linear, no model of transformers"),
         ("def build(rows): pass\n", "transformers", "unexpected keyword argument 'vocab_size'"),
@@ -228,7 +240,7 @@ LINEAR = "import torch\ndef build(vocab_size): return torch.nn.Linear(4, vocab_s
 )
 def test_what_makes_no_model_is_refused_before_seconds_of_imports(tmp_path, source, library, message):
     (tmp_path / "own.py").write_text(source)
-    model = {"module": f"{tmp_path}/own.py:build"} if source else written(tmp_path, model_type="vit")
+    model = {"module": f"{tmp_path}/own.py:build"} if "(" in source else written(tmp_path, model_type=source)
     code = (
         "import sys\nfrom scaleproof.measure.model import inventory as i\n"
         f"try: i._count_network(i.TransformersModel(**{model}), '', 512, 0)\n"
@@ -236,6 +248,21 @@ def test_what_makes_no_model_is_refused_before_seconds_of_imports(tmp_path, sour
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith(f"{message} False\n")
+
+
+def test_a_bert_that_is_a_decoder_is_a_language_model(tmp_path):
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = {"model_type": "bert", "is_decoder": True, "num_hidden_layers": 2, "hidden_size": 32} | dropout
+    (tmp_path / "config.json").write_text(json.dumps(config | {"num_attention_heads": 4, "intermediate_size": 64}))
+    assert inventory_of(cell_of({"config": str(tmp_path / "config.json")})).parameters
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_another_file_than_a_configuration_leads_to_it(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\xc0\x01")
+    with pytest.raises(UserError, match="not UTF-8") as refusal:
+        TransformersModel(config=str(tmp_path / name)).description()
+    assert ("give the config.json of the model" in str(refusal.value)) == (name != "config.json")
 
 
 def test_a_decoder_is_no_classifier(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.errors import UserError, describe_first_fault, did_you_mean, nearest_path
+from scaleproof.ground.errors import UserError, describe_first_fault, did_you_mean, nearest_path, shortened
 
 FETCHED = Path("config/models")  # configurations that `scaleproof model fetch` has written
 SIZES = ("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "hidden_size", "n_embd", "intermediate_size")
@@ -128,13 +128,17 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     try:
         architecture = json.loads(data)
     except (ValueError, RecursionError) as error:
-        hint = "; a function that makes a model is {module: file.py:function}" if path.endswith(".py") else ""
+        hint = "" if path.endswith(".json") else "; give the config.json of the model"
+        if path.endswith(".py"):
+            hint = "; a function that makes a model is {module: file.py:function}"
         raise UserError(f"{place}: {describe_first_fault(error)}{hint}", key_) from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
         raise UserError(f'{place} is no configuration of transformers: it has no "model_type"', key_)
-    for name in SIZES:
-        if isinstance(size := architecture.get(name), int) and size < 1:
-            raise UserError(f"{place}: {name} cannot be {size}; allowed: a whole number from 1", key_)
+    for name in (*SIZES, *CONTEXTS):
+        size = architecture.get(name)
+        if isinstance(size, str | float | bool) or (isinstance(size, int) and size < 1):
+            text = shortened(json.dumps(size))
+            raise UserError(f"{place}: {name} cannot be {text}; allowed: a whole number from 1", key_)
     heads, groups = architecture.get("num_attention_heads"), architecture.get("num_key_value_heads")
     if isinstance(heads, int) and isinstance(groups, int) and (groups < 1 or heads % groups):
         raise UserError(f"{place}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}", key_)

@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import edit_distance
-from scaleproof.measure.model.known_names import model_fault
+from scaleproof.measure.model.known_names import ENCODES, HAS_STATE, model_fault
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
@@ -96,10 +96,14 @@ def network_faults(network: PreTrainedModel, vocab_size: int, classifies: bool) 
         yield "it has no single list of as many blocks as layers"
     marks = [getattr(module, "is_causal", None) for module in network.modules()]
     are_causal = {mark for mark in marks if isinstance(mark, bool)}  # {True}: all attention is causal
-    if classifies and are_causal != {False}:
+    if network._is_stateful:
+        yield HAS_STATE
+    elif not are_causal:
+        yield "none of its modules is an attention that has is_causal"
+    elif classifies and are_causal != {False}:
         yield "a classifier must not be causal"
-    if not classifies and are_causal != {True}:
-        yield "a language model must be causal"
+    elif not classifies and are_causal != {True}:
+        yield ENCODES
     if any(isinstance(module, nn.Dropout) and module.p > 0 for module in network.modules()):
         yield "it has dropout, with which no two world sizes make the same step"
     if any(not parameter.requires_grad for parameter in network.parameters()):

@@ -13,6 +13,10 @@ from scaleproof.ground.errors import UserError, did_you_mean, shortened
 # An entry of its tables: ("llama", "LlamaForCausalLM"), ("gpt-sw3", "GPT2Config"), "gpt-sw3": "GPT2Config".
 ENTRY = re.compile(r'"([\w.-]+)"[,:] "(\w+)"')
 TABLES = {"language-modelling": "MODEL_FOR_CAUSAL_LM", "classification": "MODEL_FOR_SEQUENCE_CLASSIFICATION"}
+HAS_STATE = "it mixes tokens by a state (state space, recurrence), whose arithmetic no formula here counts"
+ENCODES = (
+    'a language model must be causal; an encoder has task: classification, or "is_decoder": true in its config.json'
+)
 
 
 def model_fault(text: str) -> UserError:
@@ -39,7 +43,17 @@ def _missing_type(model: TransformersModel, task: str) -> str | None:
         return f'{model.file}: transformers has no model_type "{shortened(model_type)}".{near}'
     if configs[model_type] not in {configs.get(name) for name in networks}:
         return f"{model.file}: transformers has no model of type {model_type} for {task}"
-    return None
+    name = model_type.replace("-", "_")
+    code = _text(_models_folder() / name / f"modeling_{name}.py")
+    reason = HAS_STATE if "_is_stateful = True" in code else None
+    # Where its code has this warning, a network without that key is an encoder.
+    if (
+        task != "classification"
+        and "as a standalone, add `is_decoder=True" in code
+        and not description.get("is_decoder")
+    ):
+        reason = ENCODES
+    return f"{model.file} ({model_type}) cannot be measured exactly: {reason}" if reason else None
 
 
 def _missing_name(path: Path) -> str | None:
@@ -80,8 +94,7 @@ def _names_used(node: ast.AST, has_library: bool) -> Iterator[tuple[int, str]]:
 @cache
 def _tables(task: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return model_type -> class of the configurations of transformers, and of its networks for `task`."""
-    spec = importlib.util.find_spec("transformers")
-    folder = Path(spec.origin or "").parent / "models" / "auto" if spec else Path()
+    folder = _models_folder() / "auto"
     configs: dict[str, str] = {}
     for name in ("auto_mappings.py", "configuration_auto.py"):
         configs |= {key: value for key, value in ENTRY.findall(_text(folder / name)) if value.endswith("Config")}
@@ -91,6 +104,12 @@ def _tables(task: str) -> tuple[dict[str, str], dict[str, str]]:
         re.MULTILINE | re.DOTALL,
     )
     return configs, dict(ENTRY.findall(table[1])) if table else {}
+
+
+def _models_folder() -> Path:
+    """Return the folder in which transformers has one folder for each type of model."""
+    spec = importlib.util.find_spec("transformers")
+    return Path(spec.origin or "").parent / "models" if spec else Path()
 
 
 def _text(path: Path) -> str:

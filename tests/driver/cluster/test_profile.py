@@ -91,6 +91,10 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
         ("scaleproof-variables: {A: 1}", "line 2: scaleproof-variables cannot be .* a word or a number"),
         ("scaleproof-array-jobs: trian", 'line 2: the workflow has no rule "trian". Did you mean "train"'),
         ("resources: {gpu: z}", "line 2: resources: Resource 'gpu' was given value 'z'"),
+        ("partition: gpu", 'no option "partition"; .* goes under default-resources of the profile, as slurm_partition'),
+        ("default-resources:\n- slurm_partition: gpu", "line 2: default-resources .* or a list of NAME=VALUE"),
+        ("default-resources: {slurm_account: <account>}", "cannot be '<account>'; allowed: what this placeholder"),
+        ("scaleproof-variables: MY MODE; rm", "line 2: scaleproof-variables cannot be 'MODE;'; allowed: names of"),
         ("default-resources:\n  slurm_partitoin: gpu", 'line 3: no scheduler knows "slurm_partitoin"'),
     ],
 )
@@ -118,6 +122,7 @@ def test_a_profile_that_sends_nothing_is_named(tmp_path, text, message):
     "key",
     [
         *("jobs: unlimited", "jobs: 20", "cores: all", "latency-wait: 60", "retries: 1", "config: {}"),
+        "scaleproof-variables: MY_MODE, SITE_*",
         *("keep-going: 'yes'", "scaleproof-array-jobs: train,pairs", "quiet: [rules]", "groups: {a: b}"),
     ],
 )

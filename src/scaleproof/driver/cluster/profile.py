@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from scaleproof.driver.cluster.site import Site, check_resource_names
+from scaleproof.driver.cluster.site import OF_RESOURCES, Site, check_resource_names
 from scaleproof.ground.campaign.validation_messages import dotted
 from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.errors import UserError, did_you_mean, edit_distance, nearest_name, path_fault, shortened
@@ -91,7 +91,7 @@ class SnakemakeProfile:
             if name not in long_names:
                 fault = f'snakemake has no option "{shortened(str(name))}"; those of a plugin need it installed.'
                 is_of_plugin = str(name).partition("-")[0] in EXECUTORS
-                near = "" if is_of_plugin else did_you_mean(name, sorted(long_names))
+                near = "" if is_of_plugin else OF_RESOURCES.get(name) or did_you_mean(name, sorted(long_names))
                 raise UserError(f"{self._lines.place_prefix(self.path, (name,))}{fault}{near}")
             option = options[f"--{name}"]
             word = WORDS_FOR_ALL.get(name)  # in place of a number: "all" cores
@@ -107,6 +107,9 @@ class SnakemakeProfile:
             names = self.settings.get(setting)
             if isinstance(names, Mapping):
                 self._check_names((setting,), names, rules, "the workflow has no rule")
+        for variable in re.split(r"[,\s]+", str(self.settings.get("scaleproof-variables", ""))):
+            if not re.fullmatch(r"[\w*?]*", variable):
+                raise self._wrong(("scaleproof-variables",), variable, "names of variables, such as MY_MODE,SITE_*")
         arrays = str(self.settings.get("scaleproof-array-jobs", "")).replace(",", " ").split()
         self._check_names(("scaleproof-array-jobs",), arrays, {*rules, "all"}, "the workflow has no rule")
 
@@ -121,6 +124,8 @@ class SnakemakeProfile:
                 return
         except (Exception, SystemExit) as error:  # SystemExit: argparse has printed why
             reason = printed.getvalue().strip().rpartition("error: ")[2] or str(error)
+        if option.dest in ("default_resources", "overwrite_resources"):
+            self._check_resources()  # in our words
         if option.nargs == 0:
             raise self._wrong((name,), value, "true, false")
         if option.choices:
@@ -214,6 +219,8 @@ class SnakemakeProfile:
         for name, value in pairs:
             if value in (None, "") or isinstance(value, Mapping | list):
                 raise self._wrong((*key_path, name), value, "a word or a number")
+            if re.fullmatch(r"<.*>", str(value)):
+                raise self._wrong((*key_path, name), value, "what this placeholder stands for")
             if key_path != ("config",):  # names under `config` are no resources
                 check_resource_names([name], self._lines.place_prefix(self.path, (*key_path, name)))
                 if name in UNITS and not IS_AMOUNT.fullmatch(str(value).strip("'\"")):

@@ -19,14 +19,17 @@ GPU_OPTIONS = ("gres", "gpus-per-node", "none")
 OTHER_KEYS = ("container", "anonymous", "profile")  # of Snakemake's config, which the Snakefile reads itself
 ELSEWHERE = " It goes under default-resources of the profile, as {}."
 TARGET = " The campaign is chosen by the target: {command}."
+OF_RESOURCES = {
+    "partition": ELSEWHERE.format("slurm_partition"),
+    "account": ELSEWHERE.format("slurm_account"),
+    "qos": ELSEWHERE.format("qos"),
+}
 # What people look for in Snakemake's config -> where it goes.
 OF_OTHERS = {
     "campaign": TARGET,
     "campaigns": TARGET,
     "name": TARGET,
-    "partition": ELSEWHERE.format("slurm_partition"),
-    "account": ELSEWHERE.format("slurm_account"),
-    "qos": ELSEWHERE.format("qos"),
+    **OF_RESOURCES,
     "executor": " It is an option of its own: --executor, or a key at the top of the profile.",
     "gpus": " How many devices a run has is the campaign's business (key: geometry).",
     "nodes": " How many nodes a run has is the campaign's business (key: geometry).",

@@ -16,6 +16,8 @@ from synthetic import cells, rewrite, write_run
 
 from scaleproof.auditor.annotations import github, sarif
 from scaleproof.auditor.audit import audit_paths
+from scaleproof.auditor.audit_page import audit_page
+from scaleproof.auditor.audit_text import audit_markdown, audit_text
 from scaleproof.auditor.waivers import Waiver
 from scaleproof.ground.records.run import METRICS
 
@@ -32,6 +34,30 @@ def project(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/results.md").write_text(FAULTY)
     return tmp_path
+
+
+@pytest.mark.parametrize("sort_keys", [False, True])
+def test_an_audit_beside_the_files_is_passed_over(project, sort_keys):
+    """It quotes what it accuses: read as results, it would stand for the figure that no file has."""
+    (project / "docs/claim.md").write_text(SOUND + "\nTrains 3.9x faster on 4 GPUs.\n")
+    first = audit_paths([project])
+    data = first.model_dump(mode="json")
+    texts = {
+        "audit.json": json.dumps(data, indent=2, sort_keys=sort_keys),
+        "audit.sarif": sarif(first, [project], "1"),
+        "sarif.json": sarif(first, [project], "1"),
+        "audit.html": audit_page(first),
+        "audit.md": audit_markdown(first),
+        "audit.txt": audit_text(first),
+        "audit": audit_text(first),
+    }
+    for name, text in texts.items():
+        (project / "docs" / name).write_text(text)
+    second = audit_paths([project])
+    assert (second.findings, second.formats, second.scaling) == (first.findings, first.formats, first.scaling)
+    assert len(second.not_read["not a result"]) + len(second.not_recognised) == len(texts)
+    (project / "docs/audit.json").write_text(json.dumps({"readings": [{"gpus": 1, "tokens_per_s": 9}]}))
+    assert audit_paths([project]).formats["JSON"] == 1
 
 
 def waive(project, code="efficiency-not-in-table", place="docs/*.md", days=1):

@@ -146,7 +146,14 @@ def test_copies_are_one_run(tmp_path):
         for k in (1, 2, 3):
             (tmp_path / side / f"run{k}.log").write_text("\n".join(lines))
     found = compare_external(tmp_path / "a", tmp_path / "b", [])
-    assert (found.runs, found.low) == ((1, 1), None)
+    assert (found.runs, found.low, found.reservations) == ((1, 1), None, ["run-copied (A and B)"])
+    for k in (2, 3):
+        (tmp_path / f"a/run{k}.log").write_text("\n".join(lines).replace("160", f"12{k}"))
+    found = compare_external(tmp_path / "a", tmp_path / "b", [])
+    assert (found.runs, found.reservations) == ((3, 1), ["run-copied (B)"])
+    for k in (2, 3):
+        (tmp_path / f"b/run{k}.log").unlink()
+    assert compare_external(tmp_path / "a", tmp_path / "b", []).reservations == []
 
 
 def test_each_file_is_read_once(two, monkeypatch):

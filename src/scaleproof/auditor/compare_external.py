@@ -78,6 +78,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     # Unless each log says its day, each side may be a session of its own.
     other = [*["day"] * ("" in chain(*days)), *["losses"] * (not losses_text)]
     unstated = [*(name for name in unstated if name not in OPTIONAL_FIELDS), *other]
+    sides_with_copies = [side for side, of in zip("AB", evidence, strict=True) if any(run.copy_of for run in of.runs)]
     are_two_sessions = "" not in chain(*days) and set(days[0]).isdisjoint(days[1])
     return Compared(
         a=str(a),
@@ -92,6 +93,8 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         unit=unit + remark,
         unstated=unstated,
         losses=losses_text,
+        suspect=[RUN_COPIED.name] * bool(sides_with_copies),
+        suspect_sides={RUN_COPIED.name: " and ".join(sides_with_copies)} if sides_with_copies else {},
         freedom=b_over_a.freedom,
         sessions=[" to ".join(dict.fromkeys([min(side), max(side)])) for side in days] if are_two_sessions else [],
     )

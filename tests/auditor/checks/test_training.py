@@ -60,7 +60,16 @@ def history(loss: str) -> str:
     )
 
 
+def bars(loss: str) -> str:
+    """Return the states of the bars of three epochs of 100 steps; the last epoch is validated."""
+    bar = "Epoch {}: 50%|#  | {}/{} [00:30<00:20, 4.00it/s, v_num=0, {}={}]\r"
+    counted = (((s - 1) // 100, (s - 1) % 100 + 1, loss.format(x=9 - s / 100)) for s in STEPS)
+    validated = (bar.format(2, k, 7, "loss", 2.1) for k in range(1, 8))
+    return "".join([*(bar.format(epoch, k, 100, "train_loss", value) for epoch, k, value in counted), *validated])
+
+
 WRITERS = {"train.log": nanogpt, "out.txt": megatron, "console.log": console, "log.csv": csv, "log.out": unknown}
+WRITERS |= {"bars.log": bars}
 FALLS = "{x:.4f}"
 
 
@@ -85,7 +94,7 @@ def test_a_loss_that_falls_is_of_training(tmp_path, name):
     assert finding(tmp_path) is None
 
 
-@pytest.mark.parametrize("name", [name for name in WRITERS if name != "log.out"])
+@pytest.mark.parametrize("name", [name for name in WRITERS if name not in ("log.out", "bars.log")])
 def test_a_loss_that_never_moves(tmp_path, name):
     (tmp_path / name).write_text(WRITERS[name]("6.9314"))
     named = finding(tmp_path)
@@ -103,6 +112,16 @@ def test_nan_in_the_middle_is_not_the_end(tmp_path):
     (tmp_path / "train.log").write_text("\n".join(lines))
     audit = audit_paths([tmp_path])
     assert {f.code for f in audit.findings if f.severity == "invalid"} == {"not-finite"}
+
+
+@pytest.mark.parametrize(("first", "last", "named"), [(105, 300, True), (105, 290, False), (299, 300, False)])
+def test_nan_in_bars_accuses_only_if_it_stays_to_the_end(tmp_path, first, last, named):
+    bar = " 50%|#  | {}/300 [00:30<00:20, 4.00it/s, step_loss={}]\n"
+    losses = ((step, "nan" if first <= step <= last else 2.1) for step in range(1, 301))
+    (tmp_path / "bars.log").write_text("".join(bar.format(*both) for both in losses))
+    evidence = getattr(finding(tmp_path), "evidence", "")
+    assert evidence == "the loss is NaN or infinite from step 105 to the last one, in 196 lines" * named
+    assert all(f.severity == "note" for f in audit_paths([tmp_path]).findings) is not named
 
 
 @pytest.mark.parametrize(("norm", "named"), [(0.0, True), (1e-9, False)])

@@ -123,6 +123,21 @@ def _training(samples, batch, steps, seconds):
     )
 
 
+@pytest.mark.parametrize(
+    ("bar", "steps"),
+    [
+        (" 50%|#  | {}/60 [00:15<00:15,  2.00it/s]", [20, 30, 60, 61]),
+        ("Map: 50%|#  | {}/60 [00:15<00:15,  2.00it/s]", [1, 2, 3, 4]),
+        ("", [1, 2, 3, 4]),
+    ],
+)
+def test_the_step_of_a_hugging_face_line_is_that_of_its_bar(tmp_path, bar, steps):
+    entry = "{'loss': nan, 'epoch': 0.5}\n"
+    evaluation = " 50%|#  | 2/4 [00:15<00:15,  2.00it/s]{'eval_loss': 2.1, 'epoch': 0.5}\n"
+    (run,) = _runs(tmp_path, entry.join([*map(bar.format, (20, 30)), evaluation + bar.format(60), "", ""]))
+    assert run.nan_steps == steps
+
+
 def test_two_trainings_on_one_console_are_two_runs(tmp_path):
     evaluation = "***** Running Evaluation *****\n  Num examples = 100\n{'eval_loss': 2.1, 'epoch': 1.0}\n"
     first, second = _runs(tmp_path, _training(1000, 8, 10, 30) + evaluation + _training(2000, 16, 20, 60))

@@ -105,7 +105,7 @@ energy_j: energy|energy consumption|energy used|total energy
 cost: cost|total cost|cloud cost|price|cost usd|total price
 price_per_s: hourly price|hourly rate|hourly cost|price per hour|cost per hour
 gradient_norm: grad norm|gradient norm|gradnorm|grad l2 norm|global grad norm|total grad norm|gnorm
-loss: loss|loss step|loss epoch|lm loss|ending loss|end loss|reduced train loss
+loss: loss|loss step|step loss|loss epoch|lm loss|ending loss|end loss|reduced train loss
 val_loss: val loss|validation loss|eval loss|test loss|valid loss|dev loss
 perplexity: perplexity|ppl|val ppl|validation perplexity|test perplexity|val perplexity|eval perplexity|valid ppl|
     test ppl

@@ -21,6 +21,7 @@ MOST_BROKEN = 5  # lines of one file that are named
 KEY_OF_KNOWN_PROGRAM = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
 INFINITE = re.compile(r'"([^"\n]{1,120})"\s*:\s*-?Infinity\b')
 TRACE = re.compile(r'"traceEvents"\s*:|execution_trace\|thread|"deviceProperties"\s*:|"ph"\s*:\s*"[XBEM]"')
+KEYS_OF_AUDIT = {"readings", "not_recognised", "columns_not_understood"}
 KEYS_OF_DEEPSPEED = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")
 
 
@@ -104,6 +105,8 @@ def note_broken_lines(name: str, numbers: list[int], unread: list[Unread]) -> No
 def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str, Any], problem: str) -> bool:
     """Read a file of a known program. Return whether it is one. `problem`: where the JSON is cut off, or ""."""
     evidence = reading.evidence
+    if data.keys() >= KEYS_OF_AUDIT or "sarif" in str(data.get("$schema")):
+        raise UnreadableFile(text_files.OWN_AUDIT, "not a result")  # it quotes what it accuses
     if run := _run_of_known_program(name, data, problem):
         if problem:
             run.problems.append(f"{problem}; what stands before was read")

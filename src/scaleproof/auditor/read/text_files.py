@@ -332,6 +332,10 @@ OWN_PAGE = re.compile(
 )
 
 
+OWN_AUDIT = "an audit; what it was made of is audited"
+START_OF_OWN_AUDIT = re.compile(r"(?:## Audit of .+\n\n\*\*)?found: (?:nothing|\d).*\n\n?read: ")
+
+
 def note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
     """Note a folder that is a run of this program, damaged or not. Return whether it is. `names`: of its files."""
     # Metrics that are missing or damaged do not hide a run: the launcher's file has their hash (METRICS_SEAL).
@@ -351,10 +355,12 @@ def _head_matches(path: Path, pattern: bytes) -> bool:
 
 
 def check_own_report(file: TextFile) -> None:
-    """Check a report of a campaign. Raises UnreadableFile for a page, and for a damaged report, which may be JSON."""
+    """Check a report of a campaign. Raises UnreadableFile for a page, the text of an audit and a damaged report."""
     path = file.path
     if OWN_PAGE.match(file.opening):
         raise UnreadableFile("a page of scaleproof; what it was made of is audited", "not a result")
+    if START_OF_OWN_AUDIT.match(file.opening):
+        raise UnreadableFile(OWN_AUDIT, "not a result")
     if path.name not in OWN_REPORTS or not (path.parent / MANIFEST).is_file():
         return
     try:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.run_fields import FIELDS, OF_FILE, figure
+from scaleproof.auditor.read.run_fields import FIELDS, OF_FILE, figure, not_finite
 
 ARGUMENTS = {word: name for name, entry in FIELDS.items() for word in entry.words}
 NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|-inf))"
@@ -22,7 +22,7 @@ LAUNCH = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|a
 PROCESSES_PER_NODE = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus|num[_-]processes)[ =](\d{1,5})\b")
 # A bar of training: "Epoch 1: 30%|###  | 30/100 [00:10<00:23, 2.98it/s]". Others have other words in front.
 BAR = re.compile(
-    r"\W*(?:(?:train|epoch|step|iter|batch)[^|<]{0,200})?(?:\d+%\|[^|]*\|)? *\d+/(?!1 )(?P<of>\d+) "
+    r"\W*(?:(?:train|epoch|step|iter|batch)[^|<]{0,200})?(?:\d+%\|[^|]*\|)? *(?P<at>\d{1,12})/(?!1 )(?P<of>\d{1,12}) "
     r"\[\d[\d:]*<[^\]]*?(?<![\d.])(?P<rate>\d{1,5}(?:\.\d+)?) ?"  # a download makes millions
     r"(?:(?P<steps>it|step|batch|iter)/s|s/(?:it|step|batch|iter))\b",
     re.IGNORECASE,
@@ -164,6 +164,9 @@ class LogReader:
         self.name = name
         self.runs = [self._new()]
         self._bars_count_to = ""  # "1000" of "10/1000"
+        self._bar_at = 0  # step of the last bar with a loss
+        self._steps_of_epochs = 0  # whose bars are over: those of the next epoch count anew
+        self.lost_in_bars: list[int] = []  # steps of bars behind the last finite loss
         self._fields_of_next_run: dict[str, Any] = {}  # stated behind the last step of this run
 
     @property
@@ -223,14 +226,34 @@ class LogReader:
 
     def bar(self, line: str) -> bool:
         """Take the rate of a bar of training: the first, and others that count as far. Return whether it is any bar."""
-        m = BAR.match(line) if "<" in line else None
-        if m is None:
-            return False
-        self._bars_count_to = self._bars_count_to or m["of"]
-        rate = float(m["rate"])
-        if m["of"] == self._bars_count_to and rate:
+        m = self._bar_in(line)
+        if m and m["of"] == self._bars_count_to and (rate := float(m["rate"])):
             self.run.steps_per_s.append(rate if m["steps"] else 1 / rate)
-        return True
+        return m is not None
+
+    def step_of_bar(self, line: str) -> int | None:
+        """Return the step of a line by its bar of training: 30 of "50%|##  | 30/60 [...". None for other lines."""
+        m = self._bar_in(line)
+        return int(m["at"]) if m and m["of"] == self._bars_count_to else None
+
+    def take_loss_of_bar(self, line: str, loss: str) -> None:
+        """Note whether the loss in a bar of training is a number. `loss`: its text."""
+        at = self.step_of_bar(line)
+        if at is None:
+            return
+        if at < self._bar_at:
+            self._steps_of_epochs += int(self._bars_count_to)
+        self._bar_at = at
+        if not_finite(loss):
+            self.lost_in_bars.append(self._steps_of_epochs + at)
+        else:
+            self.lost_in_bars.clear()
+
+    def _bar_in(self, line: str) -> re.Match[str] | None:
+        """Return the match of BAR in a line. The first bar says how far those of training count."""
+        m = BAR.match(line) if "<" in line else None
+        self._bars_count_to = self._bars_count_to or (m["of"] if m else "")
+        return m
 
     def launch(self, line: str) -> None:
         """Take the world size of a command line that starts ranks."""

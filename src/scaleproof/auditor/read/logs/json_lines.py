@@ -166,7 +166,7 @@ class HuggingFaceConsole(LogReader):
         if start >= 0:  # a progress bar may stand before it
             data = _literal(line[start:end])
             if isinstance(data, dict):
-                self.store(data, number)
+                self.store(data, number, self.step_of_bar(line[:start]) if "loss" in data else None)
         elif m := re.search(r"\*\* Running (\w+)", line):
             self._is_evaluating = m[1].lower() != "training"
         else:
@@ -174,8 +174,11 @@ class HuggingFaceConsole(LogReader):
             if not is_setting and not self.bar(line):
                 self.launch(line)
 
-    def store(self, data: dict[str, Any], number: int | None = None) -> None:
-        """Store a dictionary, of line `number`, by its keys: the summary of the run, an evaluation, or a step."""
+    def store(self, data: dict[str, Any], number: int | None = None, at: int | None = None) -> None:
+        """Store a dictionary, of line `number`, by its keys: the summary of the run, an evaluation, or a step.
+
+        `at`: the step of the bar before it. Where nothing says the step, it is the one after the last.
+        """
         values = {str(key): figure(str(value)) for key, value in data.items()}
         run, epoch = self.run, values.get("epoch")
         if values.get("train_runtime"):
@@ -185,7 +188,8 @@ class HuggingFaceConsole(LogReader):
         elif "loss" in data:
             if run.timed_spans and "step" not in values:  # `run` is over: the loss is of a new one, then `self.run`
                 self._restart()
-            step_number = int(values.get("step") or len(self.run.logged_steps) + 1)
+            steps_before = self.run.logged_steps.step_numbers
+            step_number = int(values.get("step") or at or (steps_before[-1] + 1 if len(steps_before) else 1))
             figures = {"loss": values.get("loss"), "tokens_per_s": values.get("tokens_per_second")}
             step = step_of(step_number, None, figures, number, None if epoch is None else int(epoch))
             self.step(step, str(data["loss"]))

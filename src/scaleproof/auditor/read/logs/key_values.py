@@ -224,6 +224,8 @@ class KeyValues(LogReader):
         is_log_line = form is not None and form.is_log_line
         if is_bar or is_log_line:
             self._example = self._example or line.strip()[:120]
+        if is_bar and form is not None and "loss" in form.kinds:
+            self.take_loss_of_bar(line, self._figures(form, parts)[1]["loss"])
         if form is None or not is_log_line:
             self.launch(line)
             return
@@ -294,6 +296,7 @@ class KeyValues(LogReader):
                     self._add_step(logged, self._texts_of_losses.get(k))
 
         if not self.run.logged_steps:
+            self.run.nan_steps += self.lost_in_bars
             self._add_spans([span for kinds, span in self._spans if kinds in common_kinds])
         for kind in ("tokens_per_s", "samples_per_s"):
             steps = self.run.logged_steps

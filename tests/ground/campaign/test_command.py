@@ -172,6 +172,7 @@ def test_a_cell_without_a_value_for_a_placeholder_is_refused(keys, message):
     ("keys", "message"),
     [
         ({"command": "p {paralel}", "vary": {}}, r"{paralel} has no value; list its values under vary"),
+        ({"command": "p {geometry}", "vary": {}}, "{geometry} stands for nothing; write {nodes}, {devices_per_node}"),
         ({"command": "p 'open"}, "No closing quotation"),
         ({"command": "p", "work": {"steps": [50, 150]}}, "has no {steps}"),
         ({"command": "p {steps}", "work": {"steps": [50, 150]}}, "two lengths are for workload.figures: whole"),

@@ -191,6 +191,9 @@ def check_axes(command: str, settings: Collection[str], varied: Iterable[str]) -
             hint = f"{did_you_mean(name, free)} Placeholders: {names}"
             raise UserError(f'"{name}" is no placeholder of workload.command.{hint}', ("vary", name))
     for name in free:
+        if name == "geometry":  # a cell has it, under other names
+            advice = "write {nodes}, {devices_per_node} or {devices}"
+            raise UserError(f"workload.command: {{geometry}} stands for nothing; {advice}", ("workload", "command"))
         if name in varied and name not in settings:
             problem = f"{{{name}}} needs another name, as {name} is a key of every campaign"
             raise UserError(f"workload.command: {problem}", ("vary", name))

@@ -148,10 +148,13 @@ def run_files(*names):
 
 def note_unmade_runs(wildcards, repeats):
     """Print that runs are missing of which Snakemake may plan none: without a record it goes by times alone."""
-    table, loaded = rules.collect.output[0].apply_wildcards(wildcards), of_campaign(wildcards)
-    is_unrecorded = Path(table).exists() and workflow.persistence.metadata(table) is None
-    missing = [run for run in loaded.runs(FOUND, repeats) if is_unrecorded and not (run / METRICS).exists()]
-    if missing and workflow.is_main_process and not workflow.dag_settings.forcerun:
+    table = rules.collect.output[0].apply_wildcards(wildcards)
+    is_asked = workflow.is_main_process and not workflow.dag_settings.forcerun
+    if not is_asked or not Path(table).exists() or workflow.persistence.metadata(table) is not None:
+        return
+    loaded = of_campaign(wildcards)
+    missing = [run for run in loaded.runs(FOUND, repeats) if not (run / METRICS).exists()]
+    if missing:
         note_once(
             f"scaleproof: {plural(len(missing), 'run')} of {loaded.name} missing ({missing[0]}), and snakemake has no "
             f"record of {table}, as of a file that was copied. Where it plans none of them: "

@@ -269,8 +269,9 @@ def device(text: str) -> "NamedDevice":
 
     if named := named_device(text):
         return named
-    known = f'{", ".join(device_names())}, with its memory or without, like "H100 80GB"'
-    raise refused(text, f"a GPU with a known data sheet: {known}.{did_you_mean(text, device_names())}")
+    names = device_names()
+    known = f'{", ".join(names)}, with its memory or without, like "H100 80GB"'
+    raise refused(text, f"a GPU with a known data sheet: {known}.{did_you_mean(text, names)}")
 
 
 def url(text: str) -> str:

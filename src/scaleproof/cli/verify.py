@@ -91,9 +91,8 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     # What is no repeat, and copies of runs that came after the report, are of no use where they are.
     copies = {os.path.dirname(difference.file) for difference in differences if difference.problem.startswith(COPIED)}
     later = {os.path.dirname(difference.file) for difference in differences if difference.problem == LATER_RUN}
-    stray = [
-        names for names in folders if not REPEAT.fullmatch(names[1]) or f"runs/{'/'.join(names)}" in copies & later
-    ]
+    later_copies = copies & later
+    stray = [names for names in folders if not REPEAT.fullmatch(names[1]) or f"runs/{'/'.join(names)}" in later_copies]
     others = dict.fromkeys("/".join(names) for names in stray)
     runs = dict.fromkeys("/".join(names) for names in folders if names not in stray)
     is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)

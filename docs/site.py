@@ -9,11 +9,19 @@ PAGES = (
     "README.md",
     "C*.md",
     "docs/*.md",
+    "config/README.md",
     "profiles/README.md",
     "profiles/slurm/README.md",
     "results/published/*/README.md",
 )
-LINKED = ("docs/report.png", "docs/notebooks/*.ipynb", "CITATION.cff", "LICENSE")
+LINKED = (
+    "docs/report.png",
+    "docs/notebooks/*.ipynb",
+    ".github/examples/*.yml",
+    "config/*.schema.json",
+    "CITATION.cff",
+    "LICENSE",
+)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:

@@ -113,12 +113,12 @@ def command_line(random: Random) -> Case:
         if places:
             at = random.choice(places)
             words[at], must = random.choice(BAD_PATHS)
-            return Case(words, [(must, "is given twice", "no figure")], codes=(0, 1, 2))
+            return Case(words, [(must, "is given twice", "no figure", "cannot be reached")], codes=(0, 1, 2))
     if kind == "many":
         takes_more = any(a.nargs in ("*", "+") for a in one._actions)
         return Case(
             [*words, "superfluous"],
-            [("superfluous", "is given twice", "summarised alone")],
+            [("superfluous", "is given twice", "summarised alone", "each behind --")],
             codes=(0, 1, 2) if takes_more else (2,),
         )
     if kind == "missing" and VALID[name]:

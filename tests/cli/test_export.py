@@ -67,6 +67,13 @@ def test_another_ending_is_refused(demo, tmp_path):
     assert "demo.txt must end in .prom" in done.stderr
 
 
+def test_a_path_that_is_no_results_is_led_to_them(tmp_path):
+    (tmp_path / "results/demo/runs").mkdir(parents=True)
+    done = scaleproof("export", "prometheus", "config/campaigns/demo.yaml", "x.prom", cwd=tmp_path)
+    assert done.returncode == 2
+    assert 'Did you mean "results/demo"?' in done.stderr
+
+
 def test_cells_that_were_edited_after_the_report_are_no_gauges(demo, tmp_path):
     edited = tmp_path / "results/demo"
     shutil.copytree(demo, edited)

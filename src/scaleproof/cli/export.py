@@ -42,23 +42,24 @@ def prometheus(args: argparse.Namespace) -> None:
     Raises UserError unless the name of the file ends in .prom.
     """
     from scaleproof.conclude.report.trackers import prometheus as prometheus_text
+    from scaleproof.verify.campaign import folder_of
 
     if args.out.suffix != SUFFIX:
         raise UserError(f"{args.out} must end in {SUFFIX}; as a table: scaleproof.to_frame(...).to_parquet(FILE)")
-    cells, report = _read_reported(args.results)
+    cells, report = _read_reported(folder_of(args.results))
     write_atomic(args.out, prometheus_text(report.campaign, cells, report.unit))
 
 
-def _read_reported(results: Path) -> tuple["pd.DataFrame", "ScalingReport"]:
+def _read_reported(folder: Path) -> tuple["pd.DataFrame", "ScalingReport"]:
     """Read cells.csv and scaling_report.json. Raises UserError where they are no longer those of the report."""
     from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.ground.records.run import MANIFEST
 
-    _, cells, report = read_inputs(results)
-    stated = read_part(results / MANIFEST, lambda manifest: dict(manifest["files"])) or {}
+    _, cells, report = read_inputs(folder)
+    stated = read_part(folder / MANIFEST, lambda manifest: dict(manifest["files"])) or {}
     for name in ("cells.csv", "scaling_report.json"):
-        if stated.get(name, "") not in ("", sha256_of(results / name)):
-            raise damaged_file(results / name, "it was changed after the report was written")
+        if stated.get(name, "") not in ("", sha256_of(folder / name)):
+            raise damaged_file(folder / name, "it was changed after the report was written")
     return cells, report
 
 
@@ -69,9 +70,11 @@ def to_tracker(args: argparse.Namespace) -> None:
     """
     from scaleproof.conclude.report import trackers
     from scaleproof.ground.records.run import read_runs
+    from scaleproof.verify.campaign import folder_of
 
-    cells, report = _read_reported(args.results)
-    runs = trackers.export_runs(read_runs(args.results), args.results)
+    folder = folder_of(args.results)
+    cells, report = _read_reported(folder)
+    runs = trackers.export_runs(read_runs(folder), folder)
     folder_existed = args.out.exists()  # and was empty: `new_folder` takes no other
     try:
         trackers.TRACKERS[args.tracker](report.campaign, runs, cells, args.out)

@@ -43,8 +43,8 @@ def new_project(folder: Path) -> list[str]:
         write_atomic(folder / "Snakefile", SNAKEFILE.read_text(encoding="utf-8"))
         write_atomic(folder / ".gitignore", IGNORED)
         (folder / LINK).symlink_to(f"profiles/{LINK}")
-    except OSError as error:
+    except OSError:
         for name in names:
             (folder / name).unlink(missing_ok=True)
-        raise UserError(f"{folder}: the project cannot be written there ({error.strerror})") from None
+        raise
     return names

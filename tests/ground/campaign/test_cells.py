@@ -118,7 +118,7 @@ def test_what_is_no_folder_cannot_hold_the_results(tmp_path):
 
 
 def test_settings_are_those_of_a_command():
-    with pytest.raises(UserError, match=r"settings are of the placeholders of .*, and there is none"):
+    with pytest.raises(UserError, match=r"`settings` are of the placeholders of .*, and there is none"):
         cells(vary={"settings": {"lr": [1, 2]}})
     assert len(cells(workload={"command": "p {lr}"}, vary={"settings": {"lr": [1, 2]}})) == 2
 

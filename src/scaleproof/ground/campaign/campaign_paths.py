@@ -14,7 +14,7 @@ def no_campaign_error(path: Path) -> UserError:
     fault = path_fault(path)
     if fault and (os.path.lexists(path) or "not a folder" in fault):  # a pipe, a broken link, a file for a folder
         return UserError(f"{path}{fault}")
-    namesake = path.with_suffix(".yml")
+    namesake = path.parent / f"{path.stem}.yml"
     if namesake.is_file() and namesake != path:
         return UserError(f"{path}: no such campaign file; {namesake} is there: rename it, campaigns end with .yaml")
 

@@ -366,7 +366,9 @@ def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> 
         check_axes(campaign.workload.command, settings, choice)
         named = [axis for axis in named if axis != "strategy"]  # a command has none
     elif settings:
-        raise UserError("settings are of the placeholders of workload.command, and there is none", ("vary", "settings"))
+        raise UserError(
+            "`settings` are of the placeholders of workload.command, and there is none", ("vary", "settings")
+        )
 
     slug_parts = [_slug_part("", setting).strip("-") for setting in settings.values()]
     for axis, (section, declared) in AXES.items():

@@ -13,6 +13,10 @@ GRIDS = "Grid Size | GPUs | Time (s) | Speedup | Efficiency"
 FASTER = "Model | Training Time | Speedup vs Serial"
 PEAKS = "Model | GPU | TFLOP/s/GPU (bf16) | MFU"
 MODES = "Mode | GPUs | Samples/sec | Scaling Efficiency"
+OWN_EFFICIENCY = rows(
+    "Threads | Time (s) | Speedup | Efficiency",
+    *("1 | 2.094 | 1.00x | -", "2 | 1.340 | 1.56x | 50.0%", "3 | 1.037 | 2.02x | 33.3%", "4 | 0.874 | 2.40x | 60.0%"),
+)
 
 FAULTS = {
     "a speed-up beside the ideal one": (
@@ -71,6 +75,11 @@ FAULTS = {
         "efficiency-not-in-table",
         "16 threads: efficiency 48%, but its speed-up is 13.49x with 16 times the threads",
     ),
+    "efficiencies by threads, as the text defines them": (
+        "Efficiency: speedup / number of threads.\n\n" + OWN_EFFICIENCY,
+        "efficiency-not-in-table",
+        "3 threads: efficiency 33.3%, but its speed-up is 2.02x",
+    ),
     "an MFU beside rows of one peak": (
         rows(PEAKS, "1B | H100 SXM | 371 | 37.5%", "3B | H100 SXM | 388 | 39.2%", "7B | H100 SXM | 402 | 61.0%"),
         "peak-of-another-device",
@@ -121,15 +130,8 @@ SOUND = {
         *("1B | H100 SXM | 371 | 37.5%", "3B | H100 SXM | 388 | 39.2%", "4B | H100 SXM | 388 | 39.2%"),
         *("7B | H100 SXM | 402 | 30.5%", "7B tf32 | H100 SXM | 402 | 81.3%"),
     ),
-    "an efficiency of its own beside threads": rows(
-        "Threads | Time (s) | Speedup | Efficiency",
-        *(
-            "1 | 2.094 | 1.00x | -",
-            "2 | 1.340 | 1.56x | 50.0%",
-            "3 | 1.037 | 2.02x | 33.3%",
-            "4 | 0.874 | 2.40x | 60.0%",
-        ),
-    ),
+    "an efficiency of its own beside threads": OWN_EFFICIENCY,
+    "an efficiency over nodes, which are no column": "Efficiency: speedup / nodes.\n\n" + OWN_EFFICIENCY,
     "an efficiency over one device": rows(
         "GPUs | Images/s | Efficiency", "2 | 790.0 | 97%", "4 | 1,550.1 | 95%", "8 | 3,010.4 | 92%"
     ),
@@ -165,3 +167,9 @@ SOUND = {
 @pytest.mark.parametrize("name", SOUND)
 def test_what_only_looks_like_it_is_not_accused(tmp_path, name):
     assert accusations(audited(tmp_path, SOUND[name])) == {}
+
+
+def test_efficiencies_of_another_definition_are_noted_by_threads_as_by_devices(tmp_path):
+    for heading in ("Threads", "GPUs"):
+        found = audited(tmp_path, OWN_EFFICIENCY.replace("Threads", heading))["efficiency-not-in-table"]
+        assert (found.severity, found.corrected, heading) == ("note", None, heading)

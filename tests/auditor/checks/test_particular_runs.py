@@ -203,14 +203,69 @@ def test_consumed_samples_grow_by_the_batch(tmp_path, batches, is_wrong):
         assert "grow by 256 a step in all of 9 lines, but the global batch is 512" in found.evidence
 
 
-@pytest.mark.parametrize(("rate", "is_wrong"), [(361.42, True), (261.58, False), (61.42, False)])
-def test_a_rate_follows_from_the_time_beside_it(tmp_path, rate, is_wrong):
-    """A batch may be smaller than the others, not larger."""
-    line = "Train: 0 [{k:>4}/6672 (  1%)]  Loss: 6.96 (6.96)  Time: {s:.3f}s, {r:>7.2f}/s  (0.742s,  258.85/s)\n"
+@pytest.mark.parametrize(
+    ("line", "rate", "is_wrong"), [(1, 361.42, True), (1, 261.58, False), (1, 61.42, True), (3, 61.42, False)]
+)
+def test_a_rate_follows_from_the_time_beside_it(tmp_path, line, rate, is_wrong):
+    """The last batch of an epoch may be smaller than the others, not larger."""
+    text = "Train: 0 [{k:>4}/6672 (  1%)]  Loss: 6.96 (6.96)  Time: {s:.3f}s, {r:>7.2f}/s  (0.742s,  258.85/s)\n"
     times = [1.839, 0.734, 0.704, 0.711]
-    lines = [line.format(k=50 * k, s=s, r=rate if k == 1 else 192 / s) for k, s in enumerate(times)]
+    lines = [text.format(k=50 * k, s=s, r=rate if k == line else 192 / s) for k, s in enumerate(times)]
     file("timm.log", "".join(lines))(tmp_path)
     found = findings(tmp_path).get("rate-times-time")
     assert (found is not None) == is_wrong
     if found:
-        assert "line 2: 361.42/s x 0.734 s = 265 samples, 192 in 3 other lines" in found.evidence
+        assert f"line 2: {rate}/s x 0.734 s = {rate * 0.734:,.3g} samples, 192 in 3 other lines" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("batches", "rates", "is_wrong"),
+    [
+        ([128] * 6, {3: 171.6}, True),
+        ([128] * 6, {}, False),
+        ([64, 64, 128, 128, 128, 128, 128], {}, False),  # the batch grows
+    ],
+)
+def test_samples_per_second_of_megatron_follow_from_the_time(tmp_path, batches, rates, is_wrong):
+    line = " iteration {k:4}/ 900 | consumed samples: {n} | elapsed time per iteration (ms): 512.{k} | "
+    line += "global batch size: {batch} | lm loss: 2.{k} | samples per second: {rate:.3f} |\n"
+    text, consumed = "", 0
+    for k, batch in enumerate(batches):
+        consumed += batch
+        text += line.format(k=k + 1, n=consumed, batch=batch, rate=rates.get(k, batch / 0.5125))
+    file("m.log", text)(tmp_path)
+    assert ("rate-times-time" in findings(tmp_path)) == is_wrong
+
+
+TRAINED = "{{'loss': 2.3, 'epoch': 0.1, 'step': 5}}\n{{'train_runtime': 100.0, 'train_samples_per_second': {}, "
+TRAINED += "'train_steps_per_second': 1.5, 'epoch': 1.0}}\n"
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples_per_s", "severity"),
+    [
+        ("Total train batch size = 64", 96.0, None),
+        ("Total train batch size = 64", 95.5, None),  # the last batch of an epoch is smaller
+        ("Total train batch size = 64", 140.0, "suspect"),
+        ("Total train batch size = 64", 12.0, "note"),  # of prompts that have eight answers each
+        ("Instantaneous batch size per device = 8", 96.0, None),
+        ("Instantaneous batch size per device = 8", 90.0, "note"),
+        ("", 90.0, None),
+    ],
+)
+def test_samples_and_steps_per_second_give_a_batch(tmp_path, batch, samples_per_s, severity):
+    file("t.log", f"  {batch}\n  Total optimization steps = 150\n" + TRAINED.format(samples_per_s))(tmp_path)
+    found = findings(tmp_path).get("rate-times-time")
+    assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(
+    ("devices", "total", "is_wrong"),
+    [("'/gpu:0', '/gpu:1'", 1802.6, True), ("'/gpu:0', '/gpu:1'", 180.26, False), ("'/gpu:0', '/gpu:1'", 360.2, False)],
+)
+def test_no_run_is_faster_than_all_of_its_lines(tmp_path, devices, total, is_wrong):
+    """A total may be of all devices where the lines are of each."""
+    lines = "".join(f"{k}\timages/sec: 180.{k} +/- 0.5 (jitter = 1.5)\t7.88{k}\n" for k in range(1, 6))
+    head = f"Model:       resnet50\nBatch size:  128 global\n             64 per device\nDevices:     [{devices}]\n"
+    file("tf.log", f"{head}Step\tImg/sec\ttotal_loss\n{lines}----\ntotal images/sec: {total}\n")(tmp_path)
+    assert ("rate-times-time" in findings(tmp_path)) == is_wrong

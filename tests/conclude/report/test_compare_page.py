@@ -129,6 +129,7 @@ def test_what_would_decide_a_comparison(ratio, half, suspect, step):
         ((1, 1), None, [], "make 3 runs or more on each side: A has 1, B 1"),
         ((3, 2), 1.5, [], "make 3 runs or more on each side: A has 3, B 2"),
         ((3, 2), 1.5, ["machine-busy"], "measure both sides again on a quiet machine, 3 runs or more on each side: A"),
+        ((1, 1), None, ["run-copied"], "make 3 runs or more on each side: A has 1, B 1, since copies of one run count"),
         ((3, 2), 1.05, [], "nothing is left to decide here"),  # two runs that are enough
         ((3, 3), 1.5, [], "further runs are not worth their time"),
     ],

@@ -14,6 +14,11 @@ from scaleproof.ground.findings.registry import Code, Flag
 
 SAME_FIGURES_TOLERANCE = 0.3  # relative difference of a ratio without a marked baseline from one of the same figures
 THREADS = re.compile(r"(?i)(?:num(?:ber of)?[ _]|n[ _]?|#[ _]?)?(threads|cores|cpus)")  # a heading that counts them
+# "Efficiency: speed-up / number of threads"
+OVER_COUNT = re.compile(
+    r"(?i)speed-?ups?(?: ?\([^)]*\))? ?(?:/|÷|over|divided by) ?(?:the )?(?:(?:number|#) ?of )?"
+    r"(threads|cores|cpus|gpus|devices|process(?:es|ors)|ranks|workers)\b"
+)
 EXACT_RESOLUTION = 0.0015  # of an efficiency that is printed with one more digit than a round one needs
 
 
@@ -23,7 +28,7 @@ EXACT_RESOLUTION = 0.0015  # of an efficiency that is printed with one more digi
         "suspect",
         what="A scaling efficiency is not the speed-up beside it divided by the devices.",
         detected="speed-up / (devices / devices of the baseline) differs from the printed efficiency by more than its "
-        "rounding and 2 %. A note where that is so in most rows: the table may have another definition.",
+        "rounding and 2 %. A note where that is so in most rows, and no text above defines it: it may be another one.",
         seen="a text classifier with DDP on 4 GPUs: one chart divides by the index of the bar.",
         repair="Divide by how many times the devices of the baseline there are.",
     ),
@@ -53,20 +58,38 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
             else:
                 efficiencies += of_series
 
-        wrong = [efficiency for efficiency in efficiencies if not efficiency.is_right]
-        # Where most are wrong, the table may have another definition of efficiency; a single one is flagged, too.
-        if (wrong and 2 * len(wrong) <= len(efficiencies)) or len(efficiencies) == len(wrong) == 1:
-            yield from map(_wrong_efficiency, wrong)
-        else:
-            beside_speedups = (efficiency for efficiency in wrong if efficiency.speedup is not None)
-            yield from (replace(_wrong_efficiency(one), severity="note", corrected=None) for one in beside_speedups)
+        yield from _wrong_efficiencies(efficiencies, table, most_rows=0.5)
         yield from _efficiencies_by_threads(table)
+
+
+def _wrong_efficiencies(
+    efficiencies: list["_Efficiency"], table: ReportedTable, most_rows: float, counted: str = "devices"
+) -> Iterator[Flag]:
+    """Flag wrong efficiencies. Where they are more than `most_rows` of all, the table may have another definition.
+
+    Then only those beside a speed-up are noted, unless the text above the table says that they are over its sizes.
+    """
+    wrong = [efficiency for efficiency in efficiencies if not efficiency.is_right]
+    is_proven = len(wrong) <= most_rows * len(efficiencies) or len(efficiencies) == 1 or _is_over_its_column(table)
+    for one in wrong:
+        flag = _wrong_efficiency(one)
+        flag = replace(flag, evidence=flag.evidence.replace("devices", counted))
+        if is_proven:
+            yield flag
+        elif one.speedup is not None:
+            yield replace(flag, severity="note", corrected=None)
+
+
+def _is_over_its_column(table: ReportedTable) -> bool:
+    """Whether the text above a table says that efficiencies are speed-ups over one of its columns: "Threads"."""
+    definition = OVER_COUNT.search(" . ".join((table.caption, *(table.grid.before if table.grid else ()))))
+    return definition is not None and any(definition[1].lower() in column.heading.lower() for column in table.columns)
 
 
 def _efficiencies_by_threads(table: ReportedTable) -> Iterator[Flag]:
     """Flag efficiencies that are not the speed-up over the threads or cores, as those of two rows or more for each are.
 
-    Only these rows show that the efficiency is by threads: more of them need not be more hardware.
+    Only these rows, or the text, show that the efficiency is by threads: more of them need not be more hardware.
     """
     headings = (column.heading for column in table.columns if column.kind is None)
     heading = next((heading for heading in headings if THREADS.fullmatch(heading.strip())), None)
@@ -76,10 +99,7 @@ def _efficiencies_by_threads(table: ReportedTable) -> Iterator[Flag]:
     by_threads = replace(table, rows=[row.with_devices(count) for row, count in counted if count])
     efficiencies = [one for series in series_of(by_threads) for one in _printed_efficiencies(series)]
     larger = [one for one in efficiencies if one.times_devices > 1]
-    wrong = [one for one in larger if not one.is_right]
-    if len(larger) - len(wrong) >= ROWS_PER_ODD_ROW * len(wrong):
-        for flag in map(_wrong_efficiency, wrong):
-            yield replace(flag, evidence=flag.evidence.replace("devices", heading.strip().lower()))
+    yield from _wrong_efficiencies(larger, table, 1 / (1 + ROWS_PER_ODD_ROW), heading.strip().lower())
 
 
 @dataclass(frozen=True)

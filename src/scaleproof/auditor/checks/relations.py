@@ -203,8 +203,19 @@ class RelationSearch:
         is_pure = is_known & (exponents @ np.nan_to_num(self.dimensions) == 0).all(axis=1)  # all units cancel
         possible = exponents[is_pure & has_figures]
         tried = float(np.log10(max(1, len(possible))))  # chance: so many products were tried
-        for powers in possible:
+        for powers in possible[self._may_be_broken(possible)]:
             yield from self._broken_product(powers, tried)
+
+    def _may_be_broken(self, exponents: Floats) -> Flags:
+        """Return (products,) whether all rows but one, two or more, may have one of NUMBERS; of all at once."""
+        is_used = (exponents != 0).astype(np.float64)
+        results = exponents @ np.nan_to_num(self.logarithms)  # (products, rows)
+        width = is_used @ np.nan_to_num(self._relative_digits)
+        is_finite = is_used @ np.isnan(self.logarithms) == 0
+        distances = np.abs(np.subtract.outer(np.log(NUMBERS), results))
+        fits = (is_finite & (distances <= width + EXACT_TOLERANCE)).sum(axis=2)  # (numbers, products)
+        flags: Flags = ((fits >= FEWEST_ROWS - 1) & (fits == is_finite.sum(axis=1) - 1)).any(axis=0)
+        return flags
 
     def _broken_product(self, powers: Floats, tried: float) -> Iterator[BrokenRelation]:
         """Yield the row in which one product is not the number that it is in all others: 1, or a power of ten.

@@ -21,12 +21,23 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, number
 
 SPLITS_BATCH = ("dp", "dataparallel")  # strategies whose batch is split over the devices
 LINE_TOLERANCE = 0.005  # relative difference of samples/s x time of lines of one batch, beside rounding
 LINE_CONTRADICTION = 0.1  # the same of a line of another batch
 TIME_DIGIT_S = 0.001  # times of batches are printed so
+RATE_DIGIT = 0.001  # of rates of transformers.Trainer
+MOST_ABOVE_LINES = 1.15  # times the highest rate of a line, which the rate of the whole run may be
+SAMPLES: tuple[float, str] = (1.0, "samples")
+# Programs whose rates of a line are its work over the time beside it -> their rates, what is divided and its unit.
+RATE_BESIDE_TIME = {
+    "log of batches": {"samples_per_s": SAMPLES},
+    "Megatron-LM log": {"samples_per_s": SAMPLES, "flops_per_s": (1e12, "TFLOP")},
+    "GPT-NeoX log": {"samples_per_s": SAMPLES},
+    "nanochat log": {"tokens_per_s": (1.0, "tokens")},
+    "MaxText log": {"tokens_per_s": (1.0, "tokens"), "flops_per_s": (1e12, "TFLOP")},
+}
 FEWEST_LINES = 3  # whose consumed samples grow alike, or that show the work of a step
 MOVING_AVERAGE_TOLERANCE = 0.15  # relative difference of rates that a program prints as a moving average
 
@@ -80,7 +91,9 @@ def rates_of_runs(context: AuditContext) -> Iterator[Flag]:
     """Flag runs in which tokens/s x time is not the tokens: of the first such epoch, and of the logged steps."""
     yield from first_of_each_run(context, _wrong_rate_of_span)
     yield from (flag for run in context.runs if (flag := _wrong_rate_of_steps(run)))
-    yield from (flag for run in context.runs if run.format == "log of batches" for flag in _odd_rates_of_lines(run))
+    for run in context.runs:
+        yield from _odd_rates_of_lines(run)
+        yield from (flag for flag in (_wrong_samples_of_step(run), _rate_above_all_lines(run)) if flag)
 
 
 def _wrong_rate(
@@ -137,25 +150,66 @@ def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
 
 
 def _odd_rates_of_lines(run: ReportedRun) -> Iterator[Flag]:
-    """Flag a log in which samples/s x time of a line is not the batch of the others: 361.42/s x 0.734 s = 265, not 192.
+    """Flag a log in which rate x time of a line is not the work of the others: 361.42/s x 0.734 s = 265, not 192.
 
     Only for programs whose rate follows from the time beside it. The last batch of an epoch may be smaller.
     """
-    timed = run.logged_steps.having("samples_per_s", "seconds")
-    seconds = timed.figures("seconds")
-    samples = timed.figures("samples_per_s") * seconds
-    if len(samples) < FEWEST_LINES:
-        return
-    usual = float(np.median(samples))
-    distances = np.abs(samples / usual - 1)
-    fits = distances <= LINE_TOLERANCE + TIME_DIGIT_S / seconds
-    odd = np.flatnonzero((distances > LINE_CONTRADICTION + TIME_DIGIT_S / seconds) & (samples > usual))
-    if odd.size and fits.sum() >= ROWS_PER_ODD_ROW * (~fits).sum():
-        step = timed[int(odd[0])]
-        product = f"{step.samples_per_s:g}/s x {step.seconds:g} s = {integer(float(samples[odd[0]]))} samples"
-        others = f"{integer(usual)} in {plural(int(fits.sum()), 'other line')}"
-        more = f"; so are {odd.size - 1:,} more" if odd.size > 1 else ""
-        yield Flag(f"line {step.line}: {product}, {others}{more}", [run], RATE_TIMES_TIME.name, severity="suspect")
+    for kind, unit in RATE_BESIDE_TIME.get(run.format, {}).items():
+        timed = run.logged_steps.having(kind, "seconds")
+        seconds = timed.figures("seconds")
+        work = timed.figures(kind) * seconds
+        if len(work) < FEWEST_LINES or len(run.details.get("samples_of_steps", ())) > 1:
+            continue  # too few, or the batch itself changes
+        usual = float(np.median(work))
+        distances = np.abs(work / usual - 1)
+        fits = distances <= LINE_TOLERANCE + TIME_DIGIT_S / seconds
+        steps, among = np.array(timed.step_numbers), np.pad(fits, 1, constant_values=True)
+        is_alone = among[:-2] & among[2:]  # where lengths or batches grow, the lines around it are others, too
+        is_last = np.append(steps[1:] <= steps[:-1], True)
+        is_far = distances > LINE_CONTRADICTION + TIME_DIGIT_S / seconds
+        odd = np.flatnonzero(is_far & is_alone & ((work > usual) | ~is_last))
+        if odd.size and fits.sum() >= ROWS_PER_ODD_ROW * (~fits).sum():
+            step = timed[int(odd[0])]
+            scale, name = unit
+            product = f"{getattr(step, kind) / scale:g}/s x {step.seconds:g} s = {number(work[odd[0]] / scale)} {name}"
+            others = f"{number(usual / scale)} in {plural(int(fits.sum()), 'other line')}"
+            more = f"; so are {odd.size - 1:,} more" if odd.size > 1 else ""
+            yield Flag(f"line {step.line}: {product}, {others}{more}", [run], RATE_TIMES_TIME.name, severity="suspect")
+            return
+
+
+def _wrong_samples_of_step(run: ReportedRun) -> Flag | None:
+    """Flag a run of Trainer whose samples/s over steps/s is no batch: 93.2 / 1.563 = 59.6, with 8 on each device.
+
+    Epochs end with a smaller batch or drop it: that changes the mean by one step of an epoch. Only a note, unless a
+    stated batch is exceeded: trainers of answers count prompts, of which a batch has several answers.
+    """
+    span = run.timed_spans[0] if run.timed_spans else TimedSpan()
+    steps_per_s, batch = run.details.get("steps_per_second"), run.global_batch or run.micro_batch
+    if not (steps_per_s and span.samples_per_s and batch and span.optimizer_steps):
+        return None
+    samples = span.samples_per_s / steps_per_s
+    tolerance = SAME_TOLERANCE + (run.epochs or 1) / span.optimizer_steps + RATE_DIGIT / steps_per_s
+    multiple = 1 if run.global_batch else max(1, round(samples / batch))
+    if near(samples, multiple * batch, tolerance):
+        return None
+    what = f"the batch is {batch}" if run.global_batch else f"no multiple of {batch} on each device"
+    sentence = f"{span.samples_per_s:g} samples/s over {steps_per_s:g} steps/s is {samples:.3g} a step; {what}"
+    is_above = run.global_batch and samples > batch
+    return Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect" if is_above else "note")
+
+
+def _rate_above_all_lines(run: ReportedRun) -> Flag | None:
+    """Flag samples/s of a whole run that are more than any of its lines has: 1,802.6, where all have some 180."""
+    rates = run.logged_steps.nonzero("samples_per_s")
+    total = run.timed_spans[0].samples_per_s if len(run.timed_spans) == 1 else None
+    if total is None or rates.size < FEWEST_LINES or not run.world_size or run.rate_scope != "global":
+        return None
+    if total <= MOST_ABOVE_LINES * rates.max() or near(total, run.world_size * np.median(rates), LINE_CONTRADICTION):
+        return None
+    lines = f"none of {plural(rates.size, 'line')} has more than {rates.max():,.6g}"
+    sentence = f"{total:,.6g} samples/s in all, but {lines}"
+    return Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
 
 
 def _wrong_steps_per_second(run: ReportedRun) -> Flag | None:

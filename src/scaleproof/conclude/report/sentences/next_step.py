@@ -7,6 +7,7 @@ from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
 from scaleproof.ground.comparison import NO_INTERVAL, UNDECIDED, Compared, claim_on
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.number_format import about, duration_text, rounded_up_percent
 from scaleproof.ground.records.retry import ALL
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
@@ -172,7 +173,8 @@ def _too_few_runs(compared: Sequence[Compared]) -> str:
     n_a, n_b = min((cell.runs for cell in open_cells), key=min, default=(FEWEST_REPEATS, FEWEST_REPEATS))
     if min(n_a, n_b) >= FEWEST_REPEATS:
         return ""
-    return f"{FEWEST_REPEATS} runs or more on each side: A has {n_a}, B {n_b}"
+    once = ", since copies of one run count once" * any(RUN_COPIED.name in cell.suspect for cell in open_cells)
+    return f"{FEWEST_REPEATS} runs or more on each side: A has {n_a}, B {n_b}{once}"
 
 
 def _retry_command(report: ScalingReport, cells: Sequence[str] = ()) -> str:

@@ -68,7 +68,6 @@ def make_place(folder: Path) -> None:
         shutil.copy(REPOSITORY / name, folder)
     published = next((REPOSITORY / "results/published").glob("demo_*"))
     shutil.copytree(published, folder / "results/demo")
-    (folder / "results/demo/ro-crate-metadata.json").unlink()  # which tells a publication from results
     shutil.copy(published / "campaign.yaml", folder / "config/campaigns/demo.yaml")
     (folder / "config/campaigns/mine.yaml").write_bytes(CAMPAIGN)
     (folder / "notes").mkdir()

@@ -58,7 +58,6 @@ WRITING = [
     (["audit", RESULTS, "--html", "small/audit.html"], "small"),
     (["compare", RUN, OTHER, "--vary", "strategy", "--html", "small/compare.html"], "small"),
     (["export", "prometheus", RESULTS, "small/cells.prom"], "small"),
-    (["publish", RESULTS, "--author", "Jane Doe", "--out", "small/published"], "small"),
     (["init", "small/project"], "small"),
     (["stage", "tables", RESULTS], f"{RESULTS}/tables"),
     (["stage", "report", DEMO], RESULTS),

@@ -21,6 +21,7 @@ MEANT = [
     ("work: {global_batch: 1,024}", "(samples); derive. Write 1024."),
     ("work: {optimizer: {learning_rate: 3e\u22124}}", "Write 3e-4."),
     ("workload: {model: {config: x, layers: 4}}", "unknown key workload.model.layers. It does not go with config. A"),
+    ("workload: {model: {layers: 2, reviscon: x}}", 'Did you mean "revision"? It does not go with layers. Allowed'),
     ("workload: {model: {feed_forward: 8, heads: 2}}", "workload.model.d_model is missing"),
     ("workload: {model: {layers: 4, hidden_size: 8}}", 'hidden_size. Did you mean "width"? Allowed here: layers'),
     ("+work.steps: 20", "unknown key +work.steps. It belongs under work. Allowed"),

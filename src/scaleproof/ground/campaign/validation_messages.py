@@ -181,14 +181,14 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
         return f"{where}{_missing_text(place, error['loc'][-1], schema)}"
     if error["type"] == "extra_forbidden":
         mapping: Any = value_at(data, place[:-1])
-        known = properties_at(schema, place[:-1])
+        of_any = properties_at(schema, place[:-1])
         meant = meant_mappings(mapping, node_at(schema, place[:-1]), schema)
-        if meant and place[-1] in known:  # a key of another alternative
-            known = meant[0]["properties"]
-            hint = f" It does not go with {', '.join(key for key in mapping if key in known)}."
-        else:
-            known = {key: None for option in meant for key in option["properties"]} or known
-            hint = _key_hint(place, list(known), schema, data)
+        in_other = bool(meant) and place[-1] in of_any
+        likely = meant[:1] if in_other else meant
+        known = {key: None for option in likely for key in option["properties"]} or of_any
+        hint = "" if in_other else _key_hint(place, list(known), schema, data)
+        if not hint and (in_other or (hint := did_you_mean(str(place[-1]), list(of_any)))):  # of another alternative
+            hint += f" It does not go with {', '.join(key for key in mapping if key in known)}."
         if known and place[-1] not in known:
             return f"{where}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping stands where a word is expected
@@ -307,9 +307,9 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object)
     top_sections = [section for section in sections if "." not in section]  # likelier than those inside of sections
     sections = top_sections or sections
 
+    if not sections and name in properties_at(schema, ("compare", 0)):  # `sections` leaves OF_SINGLE_CELLS out
+        return " It belongs under an entry of compare."
     if not of_cell:
-        if not sections and name in properties_at(schema, ("compare", 0)):  # `sections` leaves OF_SINGLE_CELLS out
-            return " It belongs under an entry of compare."
         return f" It belongs under {' or '.join(sections)}." if sections else ""
     if not sections or (len(sections) > 1 and not top_sections):  # of several inside of sections, none is likelier
         return ""

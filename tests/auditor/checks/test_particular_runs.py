@@ -269,3 +269,18 @@ def test_no_run_is_faster_than_all_of_its_lines(tmp_path, devices, total, is_wro
     head = f"Model:       resnet50\nBatch size:  128 global\n             64 per device\nDevices:     [{devices}]\n"
     file("tf.log", f"{head}Step\tImg/sec\ttotal_loss\n{lines}----\ntotal images/sec: {total}\n")(tmp_path)
     assert ("rate-times-time" in findings(tmp_path)) == is_wrong
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "factor", "severity"),
+    [(1.0, 1.5, "note"), (1.0, 1.0, None), (0.05, 1.0, None)],  # 0.05: a moving average, which times do not follow
+)
+def test_lines_show_that_a_rate_follows_from_the_time(tmp_path, smoothing, factor, severity):
+    rows, average = "", 65_000.0
+    for k in range(1, 25):
+        seconds = 5.0 if k == 12 and smoothing < 1 else 0.5 + 0.01 * (k % 3)
+        average += smoothing * (32_768 / seconds - average)
+        rows += f"{k},{3 - k / 50},{average * (factor if k == 12 else 1):.1f},{seconds}\n"
+    file("history.csv", f"_step,loss,tokens_per_sec,step_time_s\n{rows}")(tmp_path)
+    found = findings(tmp_path).get("rate-times-time")
+    assert (found.severity if found else None) == severity

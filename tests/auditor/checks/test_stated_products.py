@@ -32,6 +32,7 @@ CASES = {
     "7B x 18 bytes ÷ 8 GPUs = {} GB": ("51.7", "15.75", "it is 15.75"),
     "That is 100 GPUs × 24 h × $2 = ${}.": ("8,400", "4,800", "in any unit"),
     "```python\naccumulation=4,  # Effective batch = 2*4*8 = {}\n```": ("46", "64", "it is 64"),
+    "E.g. 4096 * 256 / 3.13 = {}": ("353008", "335008", "in any unit"),
     "30.5 + 20.1 s = {} s": ("56.0", "50.6", "it is 50.6"),
     "MLP total: 82.5 MB × 28    = {} MB": ("3,210", "2,310", "it is 2310"),
     rows("Total GPUs | GPUs per node | Number of nodes", "8 | 8 | 1", "64 | 8 | 8", "128 | 8 | 16", "256 | 8 | {}"): (

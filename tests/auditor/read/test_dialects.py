@@ -197,11 +197,33 @@ OLMO = """\
 """
 
 
-def test_olmo(tmp_path):
-    (tmp_path / "a.log").write_text("".join(OLMO.format(k=k, loss=11 - k / 10) for k in range(1, 5)))
+@pytest.mark.parametrize("epoch", [",epoch=0", ""])
+def test_olmo(tmp_path, epoch):
+    text = OLMO.replace(",epoch=0", epoch)
+    (tmp_path / "a.log").write_text("".join(text.format(k=k, loss=11 - k / 10) for k in range(1, 5)))
     (run,) = gather([tmp_path]).runs
     assert run.rate_scope == "rank"
     assert [(s.step, s.loss, s.tokens_per_s) for s in run.logged_steps[:2]] == [(1, 10.9, 9231), (2, 10.8, 9232)]
+
+
+def test_nemo_and_nanotron_print_lines_of_megatron(tmp_path):
+    nemo = (
+        "Training epoch 0, iteration {k}/249 | lr: 1.961e-06 | global_batch_size: 8 | global_step: {k} | "
+        "reduced_train_loss: 1.315 | train_step_timing in s: 2.505 | consumed_samples: {n}\n"
+    )
+    (run,) = _runs(tmp_path, "".join(nemo.format(k=k, n=8 * k + 8) for k in range(4)))
+    assert (run.format, run.global_batch, len(run.logged_steps)) == ("NeMo log", 8, 4)
+    assert (run.logged_steps[1].step, run.logged_steps[1].seconds, run.logged_steps[1].loss) == (1, 2.505, 1.315)
+    assert dict(run.details["samples_of_steps"]) == {(8.0, 8): 3}
+    nanotron = (
+        "08/31/2024 14:37:31 [INFO|DP=0|PP=0|TP=0]: iteration: 2 / 15 | consumed_tokens: 1.02K | "
+        "elapsed_time_per_iteration_ms: 1.21K | tokens_per_sec: 433K | tokens_per_sec_per_gpu: 54.1K | "
+        "global_batch_size: 256 | lm_loss: 5.29 | lr: 0.0003 | model_tflops_per_gpu: 152 | grad_norm: 3.29\n"
+    )
+    (run,) = _runs(tmp_path, nanotron)
+    (step,) = run.logged_steps
+    assert (run.format, run.rate_scope, run.global_batch) == ("nanotron log", "global", 256)
+    assert (step.seconds, step.tokens_per_s, step.flops_per_s, step.loss) == (1.21, 433e3, 152e12, 5.29)
 
 
 BATCHES = {

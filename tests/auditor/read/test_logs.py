@@ -271,6 +271,8 @@ def test_dllogger(tmp_path):
     )
     run = one(tmp_path, text)
     assert [(s.step, s.loss, s.samples_per_s) for s in run.logged_steps] == [(k, 6.9, 2500.5) for k in range(3)]
+    text = text.replace("[0, ", "").replace("], ", ", ").replace("train.total_ips", "train_step_timing in s")
+    assert [(s.step, s.seconds) for s in one(tmp_path, text).logged_steps] == [(k, 2500.5) for k in range(3)]
 
 
 def test_lines_of_an_unknown_program_are_read_and_said_to_be_guessed(tmp_path):

@@ -159,6 +159,16 @@ def test_a_history_of_rates_needs_no_loss(tmp_path, key, runs):
     assert len(gather([tmp_path]).runs) == runs
 
 
+def test_a_history_saved_as_csv_is_one_of_wandb(tmp_path):
+    rows = "".join(f"{k},{3 - k / 9:.3f},{3.1 - k / 9:.3f},{65000 + k},0.50{k},{k}\n" for k in range(1, 9))
+    header = "_step,train/loss,eval/loss,perf/tokens_per_sec,perf/step_time_s,_runtime\n"
+    (tmp_path / "history.csv").write_text(header + rows)
+    (run,) = gather([tmp_path]).runs
+    step = run.logged_steps[1]
+    assert (run.format, step.step, step.loss, step.tokens_per_s) == ("W&B history", 2, 2.778, 65002)
+    assert (step.seconds, run.best_val_loss) == (0.502, 2.211)
+
+
 FACTORY = {"current_steps": "{k}", "total_steps": 90, "loss": 2.3, "percentage": "{k}", "elapsed_time": "0:0{m}:00"}
 SWIFT = {"loss": 2.3, "global_step/max_steps": "{k}/90", "percentage": "{k}%", "elapsed_time": "{m}m 2s"}
 

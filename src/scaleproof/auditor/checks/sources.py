@@ -23,6 +23,8 @@ from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 
 SOURCES_TOLERANCE = 0.05  # relative difference of two figures of one measurement
+COMPUTED_TOLERANCE = 0.02  # the same of a result that is printed to the digit
+TELLING_DIGITS = 1e-4  # relative width of such a result
 EQUAL_TOLERANCE = 1e-4  # relative difference of one figure that is printed twice, beside its rounding
 TELLING_PRECISION = 0.01  # relative width of a figure that shows, where it is equal to another, that the two are one
 EQUAL_PER_DIFFERENT = 2  # figures that are equal, for each one that differs
@@ -50,7 +52,8 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     yield from claims_follow(context)
     yield from contradicted_sentences(context)
     for result in context.evidence.stated_results:
-        if not any(result.stated.meets(reading, SOURCES_TOLERANCE) for reading in result.readings):
+        tolerance = COMPUTED_TOLERANCE if result.stated.precision < TELLING_DIGITS else SOURCES_TOLERANCE
+        if not any(result.stated.meets(reading, tolerance) for reading in result.readings):
             # Prose has more meanings of "=" than are known here: it is to be looked at.
             yield Flag(f"“{result.printed}”: {result.right}", [result.source], severity="note")
 

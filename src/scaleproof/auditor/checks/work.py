@@ -18,7 +18,7 @@ from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, exact
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.finding import Correction, Severity
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer, number
@@ -29,15 +29,11 @@ LINE_CONTRADICTION = 0.1  # the same of a line of another batch
 TIME_DIGIT_S = 0.001  # times of batches are printed so
 RATE_DIGIT = 0.001  # of rates of transformers.Trainer
 MOST_ABOVE_LINES = 1.15  # times the highest rate of a line, which the rate of the whole run may be
-SAMPLES: tuple[float, str] = (1.0, "samples")
-# Programs whose rates of a line are its work over the time beside it -> their rates, what is divided and its unit.
-RATE_BESIDE_TIME = {
-    "log of batches": {"samples_per_s": SAMPLES},
-    "Megatron-LM log": {"samples_per_s": SAMPLES, "flops_per_s": (1e12, "TFLOP")},
-    "GPT-NeoX log": {"samples_per_s": SAMPLES},
-    "nanochat log": {"tokens_per_s": (1.0, "tokens")},
-    "MaxText log": {"tokens_per_s": (1.0, "tokens"), "flops_per_s": (1e12, "TFLOP")},
-}
+# Programs whose rates of a line are its work over the time beside it.
+DIVIDE_LINES = ("log of batches", "Megatron-LM log", "GPT-NeoX log", "nanotron log", "nanochat log", "MaxText log")
+UNITS = {"samples_per_s": ("samples", 1.0), "tokens_per_s": ("tokens", 1.0), "flops_per_s": ("TFLOP", 1e12)}
+MORE_VARIED = 2  # times LINE_TOLERANCE, by which times vary where a product that does not shows how it was divided
+FEWEST_TELLING_LINES = 8  # that show how a program divides
 FEWEST_LINES = 3  # whose consumed samples grow alike, or that show the work of a step
 MOVING_AVERAGE_TOLERANCE = 0.15  # relative difference of rates that a program prints as a moving average
 
@@ -152,17 +148,22 @@ def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
 def _odd_rates_of_lines(run: ReportedRun) -> Iterator[Flag]:
     """Flag a log in which rate x time of a line is not the work of the others: 361.42/s x 0.734 s = 265, not 192.
 
-    Only for programs whose rate follows from the time beside it. The last batch of an epoch may be smaller.
+    The last batch of an epoch may be smaller. Only a note where no known program, but times that vary more than the
+    products show that a rate follows from the time beside it: a moving average would vary with the times.
     """
-    for kind, unit in RATE_BESIDE_TIME.get(run.format, {}).items():
+    for kind, (unit, scale) in UNITS.items():
         timed = run.logged_steps.having(kind, "seconds")
         seconds = timed.figures("seconds")
-        work = timed.figures(kind) * seconds
+        work = timed.figures(kind) * seconds / scale
         if len(work) < FEWEST_LINES or len(run.details.get("samples_of_steps", ())) > 1:
             continue  # too few, or the batch itself changes
         usual = float(np.median(work))
         distances = np.abs(work / usual - 1)
         fits = distances <= LINE_TOLERANCE + TIME_DIGIT_S / seconds
+        if run.format not in DIVIDE_LINES and not (
+            fits.sum() >= FEWEST_TELLING_LINES and np.std(seconds[fits]) > MORE_VARIED * LINE_TOLERANCE * seconds.min()
+        ):
+            continue
         steps, among = np.array(timed.step_numbers), np.pad(fits, 1, constant_values=True)
         is_alone = among[:-2] & among[2:]  # where lengths or batches grow, the lines around it are others, too
         is_last = np.append(steps[1:] <= steps[:-1], True)
@@ -170,11 +171,11 @@ def _odd_rates_of_lines(run: ReportedRun) -> Iterator[Flag]:
         odd = np.flatnonzero(is_far & is_alone & ((work > usual) | ~is_last))
         if odd.size and fits.sum() >= ROWS_PER_ODD_ROW * (~fits).sum():
             step = timed[int(odd[0])]
-            scale, name = unit
-            product = f"{getattr(step, kind) / scale:g}/s x {step.seconds:g} s = {number(work[odd[0]] / scale)} {name}"
-            others = f"{number(usual / scale)} in {plural(int(fits.sum()), 'other line')}"
+            product = f"{getattr(step, kind) / scale:,.6g}/s x {step.seconds:g} s = {number(work[odd[0]])} {unit}"
+            others = f"{number(usual)} in {plural(int(fits.sum()), 'other line')}"
             more = f"; so are {odd.size - 1:,} more" if odd.size > 1 else ""
-            yield Flag(f"line {step.line}: {product}, {others}{more}", [run], RATE_TIMES_TIME.name, severity="suspect")
+            severity: Severity = "suspect" if run.format in DIVIDE_LINES else "note"
+            yield Flag(f"line {step.line}: {product}, {others}{more}", [run], RATE_TIMES_TIME.name, severity=severity)
             return
 
 

@@ -222,7 +222,7 @@ def is_tracker_csv(header: str) -> bool:
         return True
     ends, starts = ("_step", "_epoch"), ("train/", "throughput/")  # of names that Lightning gives
     has_lightning_name = any(name.endswith(ends) or name.startswith(starts) for name in names)
-    return "step" in names and "epoch" in names and has_lightning_name
+    return "_step" in names or ("step" in names and "epoch" in names and has_lightning_name)
 
 
 def _is_of_tensorboard(names: list[str]) -> bool:
@@ -239,9 +239,10 @@ def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: i
     if _is_of_wandb(names):
         return _wandb_export(name, names, lines, first_line)
     tag = tag_of(name) if _is_of_tensorboard(names) else None  # a file of TensorBoard has one scalar, named by the file
-    reader = SeriesReader(name, "Lightning CSVLogger" if tag is None else "TensorBoard export")
+    of_rows = "W&B history" if "_step" in names else "Lightning CSVLogger"
+    reader = SeriesReader(name, of_rows if tag is None else "TensorBoard export")
     for line, row in _rows(names, lines, first_line):
-        step = figure(row.get("step") or row.get("Step"))
+        step = figure(row.get("step") or row.get("Step") or row.get("_step"))
         if step is None:
             continue
         values: Mapping[str, str | None] = row if tag is None else {tag: row.get("Value") or row.get("value")}

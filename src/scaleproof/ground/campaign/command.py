@@ -32,6 +32,8 @@ Reader = Literal[
     "RankBlocks",
     "GptNeoX",
     "Megatron",
+    "NeMo",
+    "Nanotron",
     "TorchTitan",
     "LlmC",
     "NanoChat",

@@ -7,7 +7,7 @@ from scaleproof.auditor.read.logs import step_lines
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
 from scaleproof.auditor.read.logs.key_values import LEAST_LINES, KeyValues
-from scaleproof.auditor.read.logs.megatron import GptNeoX, Megatron
+from scaleproof.auditor.read.logs.megatron import GptNeoX, Megatron, Nanotron, NeMo
 from scaleproof.auditor.read.logs.rank_blocks import Batches, Composer, RankBlocks
 from scaleproof.auditor.read.reported import ReportedRun
 
@@ -24,8 +24,8 @@ __all__ = [
 ]
 # The most particular first. KeyValues reads what no other knows, and says that it guessed.
 READERS: tuple[type[LogReader], ...] = (
-    *(RankBlocks, GptNeoX, Megatron, step_lines.TorchTitan, step_lines.LlmC, step_lines.NanoChat),
-    *(step_lines.ModdedNanoGPT, step_lines.MaxText, step_lines.NanoGPT, step_lines.Paddle),
+    *(RankBlocks, GptNeoX, Megatron, NeMo, Nanotron, step_lines.TorchTitan, step_lines.LlmC),
+    *(step_lines.NanoChat, step_lines.ModdedNanoGPT, step_lines.MaxText, step_lines.NanoGPT, step_lines.Paddle),
     *(Composer, Batches, MLPerf, DLLogger, HuggingFaceConsole, step_lines.TfCnnBenchmarks, step_lines.Keras),
     *(step_lines.TensorFlowEstimator, step_lines.DeepSpeed),
 )

@@ -112,10 +112,9 @@ class DLLogger(ReaderOfEntries):
 
     def _store_entry(self, step_path: Any, data: dict[str, Any], number: int) -> None:
         """Store the figures of an entry as a step ([epoch, step]) or a timed span ([epoch]). Takes no summary ([])."""
-        if not isinstance(step_path, list):
-            return
         values = _values_by_kind(data)
-        numbers = [int(part) for part in step_path if isinstance(part, int)]
+        path = [0, step_path] if "step_time_s" in values and not isinstance(step_path, list) else step_path
+        numbers = [int(part) for part in path if isinstance(part, int)] if isinstance(path, list) else []
         if len(numbers) >= 2:
             epoch, step_number, *_ = numbers
             loss_text = next((str(value) for key, value in data.items() if str(key).endswith("loss")), None)

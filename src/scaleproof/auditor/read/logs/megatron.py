@@ -1,4 +1,4 @@
-"""Logs of Megatron-LM, and of GPT-NeoX, which prints its lines."""
+"""Logs of Megatron-LM, and of GPT-NeoX, NeMo and nanotron, which print lines of its kind."""
 
 import re
 from collections import Counter
@@ -49,13 +49,14 @@ class Megatron(LogReader):
     def _add_step(self, step: LoggedStep, line: str) -> None:
         """Add a step with the figures between the bars of its line: "| lm loss: 2.3 | grad norm: 1.1 |"."""
         texts = _texts_between_bars(line)
-        loss = texts.get("lm loss") or texts.get("loss")
+        loss = texts.get("lm loss") or texts.get("reduced train loss") or texts.get("loss")
         step.loss = figure(loss)
         tflops_text = texts.get("throughput per GPU (TFLOP/s/GPU)") or texts.get("TFLOPs")
-        tflops_text = tflops_text or texts.get("approx flops per GPU") or ""
+        tflops_text = tflops_text or texts.get("approx flops per GPU") or texts.get("model tflops per gpu") or ""
         step.flops_per_s = (figure(re.sub(r"(?i)tflops?", "", tflops_text)) or 0.0) * 1e12 or None
         step.samples_per_s = figure(texts.get("samples/sec") or texts.get("samples per second"))
-        step.tokens_per_s = figure(texts.get("tokens per gpu per second (tgs)")) or None
+        of_all = figure(texts.get("tokens per sec"))
+        step.tokens_per_s = of_all or figure(texts.get("tokens per gpu per second (tgs)")) or None
         self.step(step, loss)
 
         run = self.run  # only now: `self.step` begins another run where the steps start again
@@ -64,7 +65,8 @@ class Megatron(LogReader):
         batch = whole_number(texts.get("global batch size"))
         self._count_samples(step.step, whole_number(texts.get("consumed samples")), batch)
         run.global_batch = batch or run.global_batch
-        run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
+        if step.tokens_per_s:
+            run.rate_scope = "global" if of_all else "rank"
         self._count_skipped(whole_number(texts.get("number of skipped iterations")) or 0)
         nan_count = whole_number(texts.get("number of nan iterations"))  # since the line before, without their numbers
         if nan_count:
@@ -115,3 +117,28 @@ class GptNeoX(Megatron):
 
     mark = r"samples/sec: [0-9.]+ \| iteration +\d+/"
     format = "GPT-NeoX log"
+
+
+class NeMo(Megatron):
+    """NVIDIA/NeMo: `Training epoch 0, iteration 1/249 | ... | global_step: 1 | ... | train_step_timing in s: 2.505`."""
+
+    mark = r"iteration \d+/\d+ \| .*train_step_timing in s: "
+    looked_at = r"train_step_timing in s|nproc"
+    format = "NeMo log"
+
+    _step = re.compile(rf"iteration {STEP}/\d+ \|.*?train_step_timing in (s): *{N}")
+
+
+class Nanotron(Megatron):
+    """huggingface/nanotron: the same between bars, `elapsed_time_per_iteration_ms: 4.71K | tokens_per_sec: 43.2K`."""
+
+    mark = r"iteration: \d+ / \d+ \| consumed_tokens: "
+    looked_at = r"elapsed_time_per_iteration_ms|nproc"
+    format = "nanotron log"
+
+    _step = re.compile(rf"iteration: {STEP} / \d+ \|.*?elapsed_time_per_iteration_(ms): *{N}")
+    _magnitude = re.compile(r"(?<=\d)[KMBT](?= |$)")
+
+    def feed(self, number: int, line: str) -> None:
+        """Read one line, whose figures have at most three digits: "4.71K"."""
+        super().feed(number, self._magnitude.sub(lambda m: f"e{3 * ' KMBT'.index(m[0])}", line))

@@ -182,7 +182,7 @@ class Composer(LogReader):
     Without lines of steps, a key that comes again begins the next.
     """
 
-    mark = r"\[batch=\d+/\d+\]:|\[step=\d+/\d+,epoch=|(?m:^\s*(?:Train )?throughput/(?:device/)?\w+_per_sec: )"
+    mark = r"\[batch=\d+/\d+\]:|(?m:\[step=\d+/\d+(?:,epoch=|\]$)|^\s*(?:Train )?throughput/(?:device/)?\w+_per_sec: )"
     looked_at = r"\[(?:batch|step)=|: |/.*=|composer"
     format = "Composer log"
     others = (

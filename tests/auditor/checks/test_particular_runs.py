@@ -284,3 +284,13 @@ def test_lines_show_that_a_rate_follows_from_the_time(tmp_path, smoothing, facto
     file("history.csv", f"_step,loss,tokens_per_sec,step_time_s\n{rows}")(tmp_path)
     found = findings(tmp_path).get("rate-times-time")
     assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(("rate", "is_noted"), [(35.5, True), (4.1, False)])
+def test_a_rate_far_above_all_other_lines_is_noted(tmp_path, rate, is_noted):
+    entry = ':::MLLOG {{"time_ms": {ms}, "key": "{key}", "value": {value}}}\n'
+    lines = [entry.format(ms=0, key="run_start", value="null"), entry.format(ms=99, key="run_stop", value="null")]
+    rates = (3.55 if k != 5 else rate for k in range(1, 10))
+    lines[1:1] = [entry.format(ms=9, key="tracked_stats", value=f'{{"throughput": {r}}}') for r in rates]
+    file("result_0.txt", "".join(lines))(tmp_path)
+    assert ("rate-times-time" in findings(tmp_path)) == is_noted

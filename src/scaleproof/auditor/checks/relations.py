@@ -203,36 +203,33 @@ class RelationSearch:
         is_pure = is_known & (exponents @ np.nan_to_num(self.dimensions) == 0).all(axis=1)  # all units cancel
         possible = exponents[is_pure & has_figures]
         tried = float(np.log10(max(1, len(possible))))  # chance: so many products were tried
-        for powers in possible[self._may_be_broken(possible)]:
-            yield from self._broken_product(powers, tried)
+        for nearest, k in self._nearly_all(possible):
+            yield from self._broken_product(possible[k], nearest, tried)
 
-    def _may_be_broken(self, exponents: Floats) -> Flags:
-        """Return (products,) whether all rows but one, two or more, may have one of NUMBERS; of all at once."""
+    def _nearly_all(self, exponents: Floats) -> Rows:
+        """Return (pairs, 2): one of NUMBERS, and a product that is this number in all rows but one, two or more."""
         is_used = (exponents != 0).astype(np.float64)
         results = exponents @ np.nan_to_num(self.logarithms)  # (products, rows)
         width = is_used @ np.nan_to_num(self._relative_digits)
         is_finite = is_used @ np.isnan(self.logarithms) == 0
         distances = np.abs(np.subtract.outer(np.log(NUMBERS), results))
         fits = (is_finite & (distances <= width + EXACT_TOLERANCE)).sum(axis=2)  # (numbers, products)
-        flags: Flags = ((fits >= FEWEST_ROWS - 1) & (fits == is_finite.sum(axis=1) - 1)).any(axis=0)
-        return flags
+        return np.argwhere((fits >= FEWEST_ROWS - 1) & (fits == is_finite.sum(axis=1) - 1))
 
-    def _broken_product(self, powers: Floats, tried: float) -> Iterator[BrokenRelation]:
+    def _broken_product(self, powers: Floats, nearest: int, tried: float) -> Iterator[BrokenRelation]:
         """Yield the row in which one product is not the number that it is in all others: 1, or a power of ten.
 
-        `powers`: the exponent of each column; `tried`: decimal logarithm of how many products are tried. Nothing, if
-        it may be chance, or the row is of another configuration.
+        `powers`: the exponent of each column; `nearest`: which of NUMBERS; `tried`: decimal logarithm of how many
+        products are tried. Nothing, if it may be chance, or the row is of another configuration.
         """
         used = np.flatnonzero(powers)
         results = powers[used] @ self.logarithms[used]
         width = self._relative_digits[used].sum(axis=0)
-        finite = np.isfinite(results)
-        if finite.sum() < FEWEST_ROWS or (len(used) == 2 and not powers.sum() and width.any()):
+        if len(used) == 2 and not powers.sum() and width.any():
             return  # two nearly equal columns may be two measurements of one thing
-        distances = np.abs(np.subtract.outer(np.log(NUMBERS), results))
-        nearest = int(np.median(distances[:, finite], axis=1).argmin())
-        fits = distances[nearest] <= width + EXACT_TOLERANCE
-        row = _only_exception(fits, distances[nearest] > width + CONTRADICTION, finite)
+        distance = np.abs(np.log(NUMBERS[nearest]) - results)
+        fits = distance <= width + EXACT_TOLERANCE
+        row = _only_exception(fits, distance > width + CONTRADICTION, np.isfinite(results))
         if row is None or (nearest and all(self.columns[k].has_units for k in used)):
             return  # with all units known only 1 shows a law: 1,000 may be the tokens of two answers
 

@@ -28,6 +28,7 @@ LINE_TOLERANCE = 0.005  # relative difference of samples/s x time of lines of on
 LINE_CONTRADICTION = 0.1  # the same of a line of another batch
 TIME_DIGIT_S = 0.001  # times of batches are printed so
 RATE_DIGIT = 0.001  # of rates of transformers.Trainer
+MOST_ABOVE_OTHERS = 3  # times the second highest rate of a line, which another line may be
 MOST_ABOVE_LINES = 1.15  # times the highest rate of a line, which the rate of the whole run may be
 # Programs whose rates of a line are its work over the time beside it.
 DIVIDE_LINES = ("log of batches", "Megatron-LM log", "GPT-NeoX log", "nanotron log", "nanochat log", "MaxText log")
@@ -201,15 +202,20 @@ def _wrong_samples_of_step(run: ReportedRun) -> Flag | None:
 
 
 def _rate_above_all_lines(run: ReportedRun) -> Flag | None:
-    """Flag samples/s of a whole run that are more than any of its lines has: 1,802.6, where all have some 180."""
+    """Flag samples/s of a whole run, or of one line (a note), that are more than any other line has: 1,802 of 180."""
     rates = run.logged_steps.nonzero("samples_per_s")
     total = run.timed_spans[0].samples_per_s if len(run.timed_spans) == 1 else None
-    if total is None or rates.size < FEWEST_LINES or not run.world_size or run.rate_scope != "global":
+    if rates.size < FEWEST_LINES:
         return None
-    if total <= MOST_ABOVE_LINES * rates.max() or near(total, run.world_size * np.median(rates), LINE_CONTRADICTION):
+    *_, second, top = np.sort(rates).tolist()
+    if rates.size >= FEWEST_TELLING_LINES and top > MOST_ABOVE_OTHERS * second:
+        sentence = f"{top:,.6g} samples/s in one of {rates.size:,} lines, {second:,.6g} or less in all others"
+        return Flag(sentence, [run], RATE_TIMES_TIME.name, severity="note")
+    if total is None or total <= MOST_ABOVE_LINES * top or not run.world_size or run.rate_scope != "global":
         return None
-    lines = f"none of {plural(rates.size, 'line')} has more than {rates.max():,.6g}"
-    sentence = f"{total:,.6g} samples/s in all, but {lines}"
+    if near(total, run.world_size * np.median(rates), LINE_CONTRADICTION):
+        return None
+    sentence = f"{total:,.6g} samples/s in all, but none of {rates.size:,} lines has more than {top:,.6g}"
     return Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
 
 

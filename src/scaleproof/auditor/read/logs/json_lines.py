@@ -58,10 +58,10 @@ class MLPerf(ReaderOfEntries):
         elif key in ("run_stop", "run_end") and time_ms is not None:
             self._stop(time_ms, entry.get("metadata"))
         elif isinstance(key, str):
-            self._take_value(key, entry.get("value"))
+            self._take_value(key, entry.get("value"), number)
 
-    def _take_value(self, key: str, value: Any) -> None:
-        """Take what an entry says of the run: "global_batch_size", 256."""
+    def _take_value(self, key: str, value: Any, number: int) -> None:
+        """Take what an entry, on line `number`, says of the run: "global_batch_size", 256."""
         if key in MLPERF_COUNTS and isinstance(value, int) and value > 0:
             self.say(MLPERF_COUNTS[key], value)
         elif key == "submission_benchmark":
@@ -71,16 +71,15 @@ class MLPerf(ReaderOfEntries):
         elif key == "tracked_stats" and isinstance(value, dict):
             rate = number_of(value.get("throughput"))
             if rate is not None:
-                self.run.details.setdefault("throughputs", []).append(rate)
+                steps = self.run.logged_steps
+                steps.append(step_of(len(steps) + 1, None, {"samples_per_s": rate}, number))
 
     def _stop(self, time_ms: float, metadata: Any) -> None:
-        """Note how long the run took until `time_ms`, its mean rate, and its status."""
+        """Note how long the run took until `time_ms`, and its status."""
         start_ms, self._start_ms = self._start_ms, None
         if start_ms is None or time_ms <= start_ms:
             return
-        rates = self.run.details.get("throughputs") or []
-        mean_rate = sum(rates) / len(rates) if rates else None
-        self.run.timed_spans = [TimedSpan(None, (time_ms - start_ms) / 1e3, samples_per_s=mean_rate)]
+        self.run.timed_spans = [TimedSpan(None, (time_ms - start_ms) / 1e3)]
         status = metadata.get("status", "") if isinstance(metadata, dict) else ""
         self.run.details["status"] = str(status) or None
 

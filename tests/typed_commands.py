@@ -30,7 +30,7 @@ def fault(command: str, repository: Path) -> str | None:
 
 def of_scaleproof(words: list[str], repository: Path) -> str | None:
     """Commands, options and choices; values are not read."""
-    here: argparse.ArgumentParser = parser()
+    here = parser()
     while groups := [a for a in here._actions if isinstance(a, argparse._SubParsersAction)]:
         if not words or words[0] == ANY or words[0].startswith("-"):
             break
@@ -40,7 +40,7 @@ def of_scaleproof(words: list[str], repository: Path) -> str | None:
     for word in words:
         if word == "--":  # what follows is another program's
             break
-        if word.startswith("--") and word.partition("=")[0] not in here._option_string_actions:
+        if word.startswith("--") and word.partition("=")[0] not in here.known:
             return f'"{here.prog}" has no option {word}'
     return None
 

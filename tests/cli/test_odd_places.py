@@ -16,7 +16,8 @@ from scaleproof.measure.machine import allocation
 WORDS = [
     (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
     (["campaign show config/x.yaml"], "Several words in quotes are one; without them: scaleproof campaign show config"),
-    (["frontier", "x.yaml", "y", "--limit", "-4GB"], 'argument --limit: cannot be "-4GB"; allowed: a number with MB'),
+    (["frontier", "x.yaml", "y", "--limit", "-4GB"], 'not "-4GB", which is written --limit=-4GB'),
+    (["frontier", "x.yaml", "y", "--limit=-4GB"], 'argument --limit: cannot be "-4GB"; allowed: a number with MB'),
     (["publish", "x", "--author", "-x"], 'not "-x", which is written --author=-x'),
     (["publish", "x", "--author", "--notes"], 'not "--notes"\n'),
     (["launch", "x.yaml"], 'Did you mean "snakemake --cores 2'),

@@ -322,7 +322,7 @@ def test_tables_that_were_made_in_another_folder_are_named(measured, monkeypatch
         write_json(results / "sizes/scaling_report.json", report)
         text = stale_text(stale_runs(path, results))
         assert ("its tables were made in elsewhere/results, which they name" in text) == is_named
-        assert ("--forcerun bench_collect -- " in text) == is_named
+        assert (f"--forcerun {results}/sizes/runs.csv {results}/sizes/findings.json -- " in text) == is_named
 
     view.clear()  # as in a folder that no rule makes
     report.results = "elsewhere/results"

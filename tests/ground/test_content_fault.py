@@ -31,6 +31,9 @@ FLAT = "".join(f"step 0 loss 2.{n} time 12.3 ms\n" for n in range(9))
     [
         ("results.csv", PAGE, " is an HTML page"),
         ("page.html", PAGE, ""),
+        ("results.csv", f"<!-- saved -->\n<?xml version='1.0'?>{PAGE}", " is an HTML page"),
+        ("results.xml", "<?xml version='1.0'?>\n<runs/>", ""),
+        ("README.md", "<!-- a badge --><h1 align='center'>Runs</h1>\n<div>none yet</div>\n", ""),
         ("train.log", FLAT, " says step 0 in all of 9 lines"),
         ("train.log", "".join(f"iter {n}: loss 2.3\n" for n in range(9)), ""),
         ("train.log", "step 0 loss 2.3\n" * 2, ""),

@@ -8,6 +8,8 @@ import pytest
 import yaml
 from workflow_texts import COMPARE, TINY
 
+from scaleproof.ground.snakemake_command import force_tables
+
 SNAKEFILE = """
 configfile: "config/config.yaml"
 
@@ -66,6 +68,11 @@ def test_a_campaign_comes_to_its_report_below_the_prefix(foreign):
     verified = foreign.command("scaleproof", "verify", str(results))
     assert verified.returncode == 0, verified.stdout[-2000:]
     assert foreign.planned() == {}
+    derived = foreign.planned(
+        *force_tables(results.relative_to(foreign.root)).split(), "bench/results/tiny/report.html"
+    )
+    assert {"scaleproof_collect", "scaleproof_findings", "scaleproof_report"} <= set(derived), "as verify advises"
+    assert "scaleproof_train" not in derived
 
 
 def test_commands_find_the_results_below_the_prefix(foreign):

@@ -9,6 +9,7 @@ from workflow_texts import TINY
 
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.yaml_loader import load_campaign
+from scaleproof.ground.snakemake_command import force_tables
 
 SHARED = "resources: {time_limit: 1, same_allocation: true, minutes_per_job: 20}"  # three rounds of two cells
 TABLE = "results/{}/runs.csv"
@@ -74,6 +75,7 @@ def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured):
     assert "results/open/looks/3.json is missing" in stale
     advice = re.search(r"missing again: snakemake --cores 2 (.+) results/open/report.html", stale)[1]
     assert built.planned(*advice.split(), table)["look"] == 1
-    assert built.planned("--forcerun", "collect", "--", table) == Counter(look=1, collect=1), "as Next says"
+    tables = force_tables("results/open").split()
+    assert built.planned(*tables, table) == Counter(reference=1, look=1, collect=1, findings=1), "as Next says"
     built.build("results/open/looks/3.json")
-    assert built.planned("--forcerun", "collect", "--", table) == Counter(train=2, look=1, collect=1), "and goes on"
+    assert built.planned(*tables, table) == Counter(reference=1, train=2, look=1, collect=1, findings=1), "and goes on"

@@ -45,9 +45,13 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)  # else a new option could change what an abbreviation means
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **options)
-        self._negative_number_matcher = re.compile(r"-\.?\d")  # also -1GB is a value, which its type refuses
         for name in (None, "store"):
             self.register("action", name, _Once)
+
+    @property
+    def known(self) -> dict[str, argparse.Action]:
+        """The command's options, each by each of its names."""
+        return {name: action for action in self._actions for name in action.option_strings}
 
     def add_argument(self, *names: Any, needs: str = "", **options: Any) -> argparse.Action:
         """Add an argument as ArgumentParser does. Where it takes a file, shells complete the names of files.
@@ -83,29 +87,28 @@ class Parser(argparse.ArgumentParser):
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
             for word, next_word in itertools.pairwise(sys.argv):
                 if word in action.option_strings:  # argparse did not take the next word as its value
-                    is_option = next_word.partition("=")[0] in self._option_string_actions
+                    is_option = next_word.partition("=")[0] in self.known
                     meaning += f'; not "{next_word}"' + f", which is written {word}={next_word}" * (not is_option)
             raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}: {meaning}") from None
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2 and argparse's `message`. Messages of the commonest slips get clearer words."""
         groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
-        known = self._option_string_actions
         end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
         options = [word for word in sys.argv[1:end] if re.match("--?[a-z]", word)]
         # An unknown option may be why a word seems to be missing, or have its value taken for an argument.
-        unknown = [word for word in options if word.partition("=")[0] not in known]
+        unknown = [word for word in options if word.partition("=")[0] not in self.known]
         is_about_positional = message.startswith("argument ") and not message.startswith("argument --")
         value_of_flag = re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL)  # --json=1
 
         if message.endswith("required: COMMAND") and groups:
             # The description is a sentence of its own, so that the next one begins with a capital.
-            hint = f"{_describe_strange_option(unknown[0], known)} A" if unknown else "a"
+            hint = f"{_describe_strange_option(unknown[0], self.known)} A" if unknown else "a"
             message = f"{hint} command is missing; allowed: {', '.join(groups[0].choices)}"
         elif "are required:" in message:
-            hints = [_describe_strange_option(word, known) for word in unknown[:3]]
+            hints = [_describe_strange_option(word, self.known) for word in unknown[:3]]
             for word in options:
-                if getattr(known.get(word), "nargs", None) == "+":  # it may have taken the missing arguments
+                if getattr(self.known.get(word), "nargs", None) == "+":  # it may have taken the missing arguments
                     hints.append(f"{word} takes all words after it: write it at the end.")
             message = " ".join(part for part in (*hints, f"{message}.", self._example()) if part)
         elif value_of_flag:
@@ -128,7 +131,7 @@ class Parser(argparse.ArgumentParser):
         """End with exit code 2 where an option is `given` without the option that it needs."""
         for action in self._actions:
             needs = getattr(action, "needs", "")
-            if needs and action.dest in given and self._option_string_actions[needs].dest not in given:
+            if needs and action.dest in given and self.known[needs].dest not in given:
                 self.error(f"{action.option_strings[-1]} belongs to {needs}, which is not given")
 
     def check_order(self) -> None:
@@ -142,7 +145,6 @@ class Parser(argparse.ArgumentParser):
 
     def reject_unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the `words` that no option or argument of the command takes."""
-        known = self._option_string_actions
         arguments = {action.dest: _value_placeholder(action) for action in self._actions if not action.option_strings}
         strange = [word for word in words if word.startswith("-") and len(word) > 1]
         if not strange:
@@ -154,8 +156,8 @@ class Parser(argparse.ArgumentParser):
             if name := arguments.get(word.strip("-").partition("=")[0]):  # "--campaign" for the argument `campaign`
                 usage = " ".join(self.format_usage().split())
                 self.error(f'"{word}" is no option here: give {name} alone. {usage}')
-        faults = " ".join(_describe_strange_option(word, known) for word in strange)
-        options = [name for name in known if name.startswith("--") and known[name].help != argparse.SUPPRESS]
+        faults = " ".join(_describe_strange_option(word, self.known) for word in strange)
+        options = [name for name in self.known if name.startswith("--") and self.known[name].help != argparse.SUPPRESS]
         self.error(f"{faults} Options: {', '.join(options)}")
 
 

@@ -157,14 +157,17 @@ def explain(args: argparse.Namespace) -> None:
     code = "-".join(bare_word(phrase).split())  # `explain machine busy`, "state-differs (note)" are clear as well
     if not code:
         print(index())
-        print(textwrap.fill(f"Words of reports, which it explains too: {', '.join(all_words())}.", 120))
+        print(textwrap.fill(f"Words of reports: {', '.join(all_words())}.", 120))
     elif code in pages:
         print(pages[code].rstrip())
     else:
         known = {*pages, *filter(meaning_of_word, args.code), *filter(_definition, args.code)}
         if unknown := "-".join(word for word in args.code if word not in known):
             columns = [name for column in COLUMNS.values() for name in (column.name, bare_word(column.heading or ""))]
-            hint = did_you_mean(unknown, [*pages, *all_words(), *filter(_definition, columns)])
+            words = [*pages, *all_words(), *filter(_definition, columns)]
+            hint = did_you_mean(unknown, words)
+            if len(args.code) > 1:  # "machine bussy": machine-busy, not bus GB/s
+                hint = did_you_mean(unknown, pages) or did_you_mean(code, pages) or hint
             raise UserError(f'there is no finding or word "{unknown}".{hint} `scaleproof explain` lists them.')
         for number, word in enumerate(args.code):
             print("\n" * (number > 0), end="")

@@ -274,10 +274,9 @@ def _draw_history(series: "History", out: Path) -> None:
     """Write the chart of a history to `out`, an .svg, and a .png beside it."""
     from scaleproof.conclude.report.charts.history import draw_history
 
-    sessions = list(enumerate(series.sessions))
-    tracks = {}  # cell -> number of the session -> rate
-    for cell in series.cells:
-        tracks[cell] = {n: session.rates[cell] for n, session in sessions if cell in session.rates}
+    rates = [session.rates for session in series.sessions]
+    # Cell -> number of the session -> rate.
+    tracks = {cell: {n: of[cell] for n, of in enumerate(rates) if cell in of} for cell in series.cells}
     labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
     shifts = group_by(series.shifts, lambda shift: shift.series)
     # Series -> number of the first session after each of its shifts.

@@ -32,7 +32,7 @@ from scaleproof.ground.records.run import (
     read_planned,
     retry_command,
 )
-from scaleproof.ground.snakemake_command import options_for, results_option
+from scaleproof.ground.snakemake_command import derive_again_command, options_for, results_option
 from scaleproof.measure.launch.pairs import PAIRS, first_pair
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
 from scaleproof.measure.launch.shared_job import changed_files, finished_run
@@ -204,8 +204,7 @@ def rest_text(loaded: LoadedCampaign, results: Path) -> str:
     page = results / loaded.name / "report.html"
     if all((folder / METRICS).is_file() for folder in loaded.runs(results)):
         return "snakemake will make the rest of the results from them"
-    forced = f"{page.with_name('runs.csv')} {page.with_name('findings.json')}"
-    return f"to make the missing runs: snakemake {options_for(page)} --forcerun {forced} -- {page}"
+    return f"to make the missing runs: {derive_again_command(page)}"
 
 
 def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:

@@ -18,10 +18,8 @@ def read_series(path: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
     try:
-        entries: dict[str, dict[str, Any]] = json.loads(path.read_bytes())
-        for name, entry in entries.items():
-            entries[name] = {"level": float(entry["level"]), "decided": bool(entry["decided"])}
-        return entries
+        entries = json.loads(path.read_bytes()).items()
+        return {name: {"level": float(one["level"]), "decided": bool(one["decided"])} for name, one in entries}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         cure = "remove it, and the series begins anew"
         raise UserError(f"{path} is no series of comparisons ({describe_first_fault(error)}); {cure}") from None

@@ -23,7 +23,7 @@ from scaleproof.ground.records.lost_results import lost_files, lost_text, record
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, keep_command, read_run, retry_command
 from scaleproof.ground.records.scaling_report import read_scaling_report
-from scaleproof.ground.snakemake_command import options_for, results_target
+from scaleproof.ground.snakemake_command import derive_again_command, options_for, results_target
 from scaleproof.measure.launch.shared_job import changed_files
 from scaleproof.verify.manifest import DRAWN, LATER_RUN, LINE_ENDS, MANIFEST, check_manifest
 from scaleproof.verify.raw import PLACES, Difference
@@ -318,8 +318,7 @@ def _moved_text(stale: StaleRuns) -> str:
     text = f"{stale.loaded.name}: its tables were made in {made_in}, which they name"
     if runs not in stale.view:  # no rule makes them there
         return text
-    command = f"snakemake {options_for(page)} --forcerun {stale.view[runs].rule} -- {page}"
-    return f"{text}\n  to make them here: {command}"
+    return f"{text}\n  to make them here: {derive_again_command(page)}"
 
 
 def _lost_files_text(stale: StaleRuns) -> str:
@@ -350,7 +349,8 @@ def _words_for_lost_files(stale: StaleRuns) -> list[str]:
     forced, files = [str(record) for record in records], [str(path) for path in targets.values()]
     # Too many to name: the jobs of runs.csv and findings.json are forced, before which Snakemake makes what they read.
     if len(forced) + len(files) > MOST_NAMED:
-        forced_runs = forced if len(forced) <= MOST_NAMED else ["shared_job"]
+        rules = dict.fromkeys(stale.view[record].rule for record in records if record in stale.view)
+        forced_runs = forced if len(forced) <= MOST_NAMED else [*rules]
         forced, files = [*forced_runs, str(folder / "runs.csv"), str(folder / "findings.json")], []
     if forced or any(path.parent.name not in DRAWN for path in stale.lost):
         files.append(str(report))

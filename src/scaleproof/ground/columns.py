@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from scaleproof.ground.number_format import estimate, number
 
 if TYPE_CHECKING:  # with it come numpy and scipy
+    from scaleproof.ground.confidence import Estimate
     from scaleproof.ground.records.result_file import Estimated
 
 # configured: left out of a table in which it never changes. learnt: a loss. note: words beside the figures.
@@ -350,6 +351,12 @@ SERIES_FIGURES = tuple(name for name in SERIES_TABLE if COLUMNS[name].interval)
 def combined_columns(by: Combined) -> list[str]:
     """Return the columns of cells.csv that are, as `by` says, the largest or the mean over the runs of a cell."""
     return [column.name for column in _ENTRIES if column.over_runs == by]
+
+
+def bounds_columns(name: str, figure: "Estimate | Estimated | None") -> dict[str, float | None]:
+    """Return the columns NAME, NAME_low and NAME_high of a figure with its interval; None where it is unknown."""
+    value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def columns_reference() -> str:

@@ -48,7 +48,8 @@ PATH_FAULTS = {
 }
 STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
 MOST_LOOKED_AT = 100_000  # bytes, to see what a file is instead of a result
-HTML_PAGE = re.compile(r"\s*(<!doctype html|<html\b)", re.IGNORECASE)
+# Begins a page; a comment, or the declaration of XML, may stand before it.
+HTML_PAGE = re.compile(r"(?is)\s*(?:(?:<!--.*?-->|<\?xml.*?>)\s*)*+<(?:!doctype html|html|head|body)\b")
 STEP_IN_LINE = re.compile(r"^.*?\b(?<!/)(?:step|iter|iteration)\b\W{0,3}(\d+)", re.IGNORECASE | re.MULTILINE)
 FEWEST_STEPS = 3  # lines
 MOST_BYTES = 1 << 30  # of a file that is read as a whole; a steps.csv of 15 million rows

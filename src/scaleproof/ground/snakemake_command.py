@@ -13,7 +13,6 @@ NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake t
 PROFILE = "slurm"  # of a cluster, where nothing else is said
 HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"
 RESULTS = Path("results")  # where no option says otherwise
-FORCED = "--forcerun collect findings -- "  # from the table of runs and the findings, all else is made
 
 
 def snakemake_command(target: Path | str) -> str:
@@ -23,7 +22,15 @@ def snakemake_command(target: Path | str) -> str:
 
 def derive_again_command(page: Path) -> str:
     """Return the command that makes again what is derived of a campaign with this page, and trains nothing."""
-    return f"snakemake {options_for(page)} {FORCED}{page}"
+    return f"snakemake {options_for(page)} {force_tables(page.parent)}{page}"
+
+
+def force_tables(campaign: Path | str) -> str:
+    """Return the options that force the table of runs and the findings of a folder, from which all else is made.
+
+    Snakemake makes runs that are missing before. Files are named, as rules of a module may have a prefix.
+    """
+    return f"--forcerun {campaign}/runs.csv {campaign}/findings.json -- "
 
 
 def results_target(results: Path) -> str:

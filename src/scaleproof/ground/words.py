@@ -88,7 +88,7 @@ ANSWERS: Words = {
     "computes meanwhile.",
     "traced with": "The profiler of a trace: torch.profiler (torch) or Nsight Systems (nsys).",
     "nodes x devices, nodes": "The geometry of a cell: nodes (machines), and devices of each.",
-    "on": "The machine of the runs. Of an A/B comparison: the geometry of its runs, nodes x devices.",
+    "on, machine": "The machine of the runs. Of an A/B comparison: the geometry of its runs, nodes x devices.",
     "loss, losses": "Cross-entropy in nats: of the training, or of held-out documents. Of a recommendation, the loss "
     "against the best: by how much its rate is lower. What scaling loses: see waterfall.",
     "last step": "Of a loss: that of the last step of the window, mean over runs.",
@@ -99,16 +99,27 @@ ANSWERS: Words = {
     "energy": "Of GPUs, by their counter, in the window: mJ/token. On a CPU it is unknown.",
     "conformal": "An interval whose width is taken from earlier errors of the same forecast, not from a formula.",
     "A, B": "The two that are compared: results, cells, commands or arms, in the order in which they are named.",
-    "both sides, on one side alone": "Of two results: what each was measured with, side by side; cells that only one "
-    "has.",
+    "both sides, on one side alone, what": "Of two results: what each was measured with, side by side; cells "
+    "that only one has.",
     "all cells": "The table of a campaign's cells, by number of devices, the fastest first.",
     "batch": "The samples of a step. global batch: over all devices; micro-batch: of one pass on one device.",
     "inside a step": "What traces show of a step: computing, communication, idle time. Their runs are in no rate.",
     "what was run, protocol": "The settings that all cells share, and those in which they differ.",
     "where each number comes from, sha256": "The files of every run, each with its sha256, a fingerprint of its "
     "content: scaleproof verify computes all figures from them again.",
+    "commit": "The state of the code that ran, as git names it.",
+    "date": "When the runs were made, in UTC.",
+    "environment, operating system, processor, Python, scaleproof, torch, transformers": "The machine of the runs and "
+    "the versions on it, which each run records. Where they differ between two results, no ratio is formed.",
+    "machine check": "What scaleproof doctor found on the machine: whether it is fit for measurements.",
+    "file": "Of a trace: what a viewer of profiles opens. Of an audit: where a figure stands.",
+    "chart": "Drawn from the files of the campaign; charts/ has each as SVG and PNG.",
+    "definition, word, name, column": "What headings, words and names of cells mean, at the end of a page; "
+    "scaleproof explain WORD prints it.",
+    "order": "Of a table: how its rows are sorted.",
+    "this page": "The command that writes the page again.",
     "status": "Of a run: ok, or the class of its failure. Of a plan, check or forecast: what stands beside it.",
-    "ideal": "What costs nothing would give: N devices N times the rate of one, or an Nth of its step.",
+    "ideal, ideal step": "What costs nothing would give: N devices N times the rate of one, or an Nth of its step.",
     "smoothed, target": "A smoothed loss is the mean of a tenth of the window's steps; time to loss is until it "
     "falls to the target.",
     "after the window": "Of a whole run: validation, writing, and the end of its processes.",
@@ -252,6 +263,8 @@ ANSWERS: Words = {
     "part, such as all_reduce, and what it hands in.",
     "of link, bus GB/s": "Of a sweep: bus bandwidth, and its part of what the link between the devices can do.",
     "launches": "Fresh starts of a sweep: times differ between them more than within one.",
+    "traced step, measured step": "The mean time of a step: under the profiler of a trace, which makes it longer; in "
+    "the window.",
     "trace, torch.profiler, nsys": "A short run of its own under a profiler, which says where the time of a step goes.",
     "sweep, sweep of collectives": "Exchanges of many sizes, timed in the groups of devices that the cells use.",
     "frontier, trial, search for a micro-batch": "The largest micro-batch that fits, found by a few short trials.",
@@ -300,9 +313,9 @@ def meaning_of_word(text: str) -> str | None:
         return f"In the name of a cell: {NAME_PARTS[part[1]]}. {GLOSSARY['cell']}"
     # "corrected for 6 comparisons" is looked up as "corrected for comparisons".
     whole, *parts = map(_normalise, (re.sub(r" for \d+ (?=comparison)", " for ", text), *text.split(", ")))
-    for form in (whole, whole.removesuffix("s"), *parts):  # "runs": "run"; "loss, last step": "loss", then "last step"
+    for form in (whole, *parts):  # of "loss, last step": "loss", then "last step"
         for key, explanation in GLOSSARY.items():
-            if form in map(_normalise, (key, *key.split(", "))):
+            if not {form, form.removesuffix("s")}.isdisjoint(map(_normalise, (key, *key.split(", ")))):  # "runs": "run"
                 return explanation
     return None
 

@@ -198,10 +198,9 @@ def _check_tip_in_order(
 
 def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield the numbers at the axis of devices that no cell has."""
-    device_counts: set[int] = set()
-    for name in quantities:  # the name has nodes x devices of its cell: cells/ddp-n1x2/tokens_per_s
-        if geometry := re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name):
-            device_counts.add(int(geometry[1]) * int(geometry[2]))
+    # The name has nodes x devices of its cell: cells/ddp-n1x2/tokens_per_s.
+    geometries = re.findall(r"[/-]n(\d+)x(\d+)(?=[/-])", "\n".join(quantities))
+    device_counts = {int(nodes) * int(devices) for nodes, devices in geometries}
     for _, number in _numbered_ticks(axes, "x"):
         if device_counts and number not in device_counts:
             yield Difference(file, "axis of devices", f"has {number:g}, and no cell has so many")

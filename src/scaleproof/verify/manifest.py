@@ -111,9 +111,7 @@ def check_manifest(folder: Path) -> list[Difference]:
     is_edited = manifest.pop(SEAL, None) != _seal(manifest)  # the seal is over all other keys
     if is_edited:
         differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
-    for name, sha256 in listed.items():
-        if fault := _fault_of_file(folder, name, sha256):
-            differences.append(fault)
+    differences += filter(None, (_fault_of_file(folder, name, sha256) for name, sha256 in listed.items()))
 
     runs = {path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json")}
     unlisted_runs = sorted(runs - listed.keys())

@@ -157,9 +157,9 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     figures |= _shares(runs, rate)
 
     sources = tuple((run.path, run.sha256) for run in runs)
-    quantities: Quantities = {}
-    for name, (value, formula) in figures.items():
-        quantities[name] = RecomputedQuantity(value, len(runs), formula, sources)
+    quantities = {
+        name: RecomputedQuantity(value, len(runs), formula, sources) for name, (value, formula) in figures.items()
+    }
     below, above = log_interval(rates)
     if below is not None and above is not None:
         quantities["tokens_per_s"] = replace(quantities["tokens_per_s"], low=rate * below, high=rate * above)

@@ -63,9 +63,7 @@ def _expected_of_run(row: Mapping[str, str], run: RawRun) -> dict[str, object]:
     expected = {name: run.metrics[name] for name in ("timestamp_utc", "git_commit", "fingerprint")}
     # Results may have been moved: the folder before runs/ is taken as stated.
     expected["metrics"] = f"{folder_before(row['metrics'], run.path)}{run.path}"
-    for name, (section, key) in OF_RUN.items():
-        expected[name] = (run.metrics.get(section) or {}).get(key)
-    return expected
+    return expected | {name: (run.metrics.get(section) or {}).get(key) for name, (section, key) in OF_RUN.items()}
 
 
 def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:

@@ -24,6 +24,7 @@ FORMS = {
     "one.json": '{"runs": [{"gpus": 1, "tokens_per_sec": 100}, {"gpus": 2, "tokens_per_sec": 190}]}',
     "lines.jsonl": '{"gpus": 1, "tokens_per_sec": 100}\n{"gpus": 2, "tokens_per_sec": 190}\n',
     "table.tex": "\\begin{tabular}{lr}\nGPUs & tok/s \\\\\n1 & 100 \\\\\n2 & 190 \\\\\n\\end{tabular}\n",
+    "part.html": "<div><table><tr><th>GPUs</th><th>tok/s</th></tr><tr><td>1</td><td>100</td></tr></table></div>",
     "page.html": "<!doctype html><table><tr><th>GPUs</th><th>tok/s</th></tr><tr><td>1</td><td>100</td></tr></table>",
     "report.txt": "".join(
         f"{'=' * 40}\nConfiguration: run_{n} GPU\n{'=' * 40}\nMean epoch time: {s} s\nThroughput: {r} samples/sec\n\n"

@@ -82,7 +82,9 @@ def test_the_head_says_by_how_much_and_whose_reservations(tmp_path, capsys):
     text = page_of(a, b, tmp_path / "out.html")
     busy = "machine-busy (B) in ddp-n1x1; machine-busy (A and B) in ddp-n1x2"
     verdict = f"Of 2 common cells: 2 faster in {a} (1.20x)."
-    assert f'<p class="verdict">{verdict}</p>\n<p><strong>With reservations:</strong> {busy}.</p>' in text
+    folded = '<details class="trust-more"><summary><span class="suspect">With reservations</span></summary>'
+    assert f'<p class="verdict">{verdict}</p>\n{folded}\n<p>{busy}.</p></details>' in text
+    assert "beforeprint" in text, "on paper it is open"
     assert '<span class="chip suspect">machine-busy (B)</span>' in text
     assert "sessions" not in text, "both are of one day"
     console = capsys.readouterr().out

@@ -129,3 +129,16 @@ def test_a_cell_is_linked_beside_a_statement_unless_it_is_named_there():
     assert longer.endswith('(see <a href="#row-ddp-n1x2">ddp-n1x2</a>)')
     named = _bullet_html(Bullet("slower", "Slower", "ddp-n1x2-ga4 is slower", cells=("ddp-n1x2-ga4",)), slugs)
     assert "see" not in named
+
+
+def test_the_codes_of_reservations_are_seen_once_and_their_cells_on_a_click(impossible, show):
+    page = show(impossible.page(), 390, 844)
+    seen = page.inner_text(".answer")
+    assert seen.count("super-linear") == 1
+    assert "With reservations: " not in seen
+    page.click(".trust-more summary")
+    assert "With reservations: super-linear in ddp-n1x2" in page.inner_text(".answer")
+
+
+def test_without_reservations_none_are_folded(results, show):
+    assert "With reservations" not in show(results.page()).text_content(".answer")

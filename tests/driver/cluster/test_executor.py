@@ -338,7 +338,8 @@ def test_without_slurm_nothing_is_sent(stub, monkeypatch, squeue, reason):
         (stub / "squeue").write_text(squeue)
     done = snakemake(stub)
     assert done.returncode == 1
-    assert f"nothing was submitted: there is no Slurm here ({reason}" in done.stderr
+    assert f"Error: nothing was submitted: there is no Slurm here ({reason}" in done.stderr
+    assert "executor.py" not in done.stderr, "the message alone, without a place in our code"
     assert not (stub / "calls").read_text()
 
 

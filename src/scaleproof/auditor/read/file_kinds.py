@@ -13,6 +13,7 @@ from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.json_text import begins_like_json
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.ground.file_kinds import kind_of
+from scaleproof.ground.files import HTML_PAGE
 
 DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
 DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rmd", ".qmd", ".rst", ".org"), "markdown")
@@ -20,7 +21,7 @@ SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
 PLAIN = (".txt", ".text", ".out", ".log", ".err", "")
 NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')
 LATEX = re.compile(r"\\begin\{(?:document|table\*?|tabular[xy]?\*?|longtable|tblr)\}|\\documentclass")
-HTML = re.compile(r"(?i)\s*<(?:!doctype html|html|head|body|table|div|h\d)\b")
+PART_OF_PAGE = re.compile(r"(?i)\s*<(?:table|div|h\d)\b")
 LINES_LOOKED_AT = 400
 # Group of a kind of file that is not read -> what to do with it.
 CURES = {
@@ -37,7 +38,7 @@ def suffix_by_contents(opening: str) -> str:
     """Return the suffix that a text would have by how it begins: "# Results" -> ".md". "" for plain text and logs."""
     if begins_like_json(opening) and not logs.reader_of(opening[:20_000]):
         return ".ipynb" if NOTEBOOK.search(opening) else ".json"
-    if HTML.match(opening):
+    if HTML_PAGE.match(opening) or PART_OF_PAGE.match(opening):
         return ".html"
     if LATEX.search(opening):
         return ".tex"

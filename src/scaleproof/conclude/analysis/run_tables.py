@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
-from scaleproof.ground.columns import combined_columns
+from scaleproof.ground.columns import bounds_columns, combined_columns
 from scaleproof.ground.confidence import Estimate, pooled_rate, rate_with_interval
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
@@ -184,7 +184,7 @@ def _cell_row(
         **config,
         "runs": len(runs),
         "n": len(repeats),
-        **_bounds_columns("tokens_per_s", rate),
+        **bounds_columns("tokens_per_s", rate),
         "tokens_per_s_median": _average_figure(repeats, "tokens_per_s"),
         "samples_per_s": rate and samples_per_second(repeats),  # None without a rate; so is the next figure
         "tokens_per_s_per_device": rate and rate.value / config["devices"],
@@ -192,7 +192,7 @@ def _cell_row(
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
         **{name: _average_figure(repeats, name, statistics.fmean) for name in combined_columns("mean")},
         "target_loss": time_to_loss.target,
-        **_bounds_columns("time_to_loss_s", time_to_loss.seconds),
+        **bounds_columns("time_to_loss_s", time_to_loss.seconds),
         "time_to_loss_why": time_to_loss.why,
         "steps_to_loss": time_to_loss.steps,
         **{name: max(_known_figures(repeats, name), default=None) for name in combined_columns("largest")},
@@ -207,14 +207,6 @@ def _cell_row(
         "failures": "; ".join(failure_texts),
         "findings": " ".join(sorted({finding.code for finding in findings.of(cell)})),
     }
-
-
-def _bounds_columns(name: str, figure: Estimate | None) -> dict[str, float | None]:
-    """Return the columns NAME, NAME_low and NAME_high of a figure with its interval; None where it is unknown."""
-    names = (name, f"{name}_low", f"{name}_high")
-    if figure is None:
-        return dict.fromkeys(names)
-    return dict(zip(names, (figure.value, figure.low, figure.high), strict=True))
 
 
 def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:

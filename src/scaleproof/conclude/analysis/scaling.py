@@ -119,11 +119,8 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
     """
     beats_single: dict[str, bool | None] = {}
     for point in _points(series):
-        speedup = point.speedup_vs_best_single
-        if point.devices == 1 or speedup is None:
-            beats_single[point.cell] = None
-        else:
-            beats_single[point.cell] = speedup.low is not None and speedup.low > 1
+        speedup = point.speedup_vs_best_single if point.devices > 1 else None
+        beats_single[point.cell] = speedup.above() if speedup else None
     return beats_single
 
 

@@ -193,10 +193,9 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
             + ", ".join(f"{collective}_perf" for collective in COLLECTIVES)
         )
 
-    calls = []
-    for nbytes, seconds in timed_sizes:
-        if nbytes and seconds:
-            calls.append(Calls(collective=names[0], nbytes=nbytes, seconds=seconds))
+    calls = [
+        Calls(collective=names[0], nbytes=size, seconds=seconds) for size, seconds in timed_sizes if size and seconds
+    ]
     if not calls:
         raise UserError(f"{path} has no result with a time")
     return Sweep(

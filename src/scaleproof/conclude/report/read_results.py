@@ -101,10 +101,4 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
 
 def row_dicts(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dictionaries, with None where a cell is empty."""
-    columns = [_values(frame[name]) for name in frame.columns]
-    return [dict(zip(frame.columns, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _values(column: "pd.Series[Any]") -> list[Any]:
-    empty = column.isna().tolist()
-    return [None if is_empty else value for value, is_empty in zip(column.tolist(), empty, strict=True)]
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")

@@ -21,6 +21,7 @@ from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.records.run import Run
 
 GROUPS = ("rate", "figure", "ratio", "learnt")  # of columns that are measured
+# Of the value of a label.
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -58,17 +59,12 @@ def _gauge_lines(name: str, text: str, campaign: str, values: Mapping[str, Any])
     value_lines = []
     for cell, value in values.items():
         if isinstance(value, int | float):
-            labels = f'campaign="{_escape(campaign)}",cell="{_escape(cell)}"'
+            labels = f'campaign="{campaign.translate(ESCAPES)}",cell="{cell.translate(ESCAPES)}"'
             value_lines.append(f"scaleproof_{name}{{{labels}}} {float(value)!r}")
     if not value_lines:
         return []
     help_text = text.replace("\\", r"\\").replace("\n", " ")  # quotes stay as they are
     return [f"# HELP scaleproof_{name} {help_text}", f"# TYPE scaleproof_{name} gauge", *value_lines]
-
-
-def _escape(label: str) -> str:
-    """Return the value of a label with escaped backslashes, quotes and line breaks."""
-    return label.translate(ESCAPES)
 
 
 CELLS = "cells"  # the name of the campaign's table

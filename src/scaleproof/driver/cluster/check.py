@@ -92,9 +92,8 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     partitions = _nodes_by_partition()
     training_nodes = partitions.get(partition, [])
     verdicts += _judge_training_partition(partition, partitions, with_devices)
-    for name, rules in profile.partitions.items():
-        if name != partition:
-            verdicts.append(_judge_named_partition(name, rules, partitions))
+    others = {name: rules for name, rules in profile.partitions.items() if name != partition}
+    verdicts += [_judge_named_partition(name, rules, partitions) for name, rules in others.items()]
     verdicts += _judge_job_records(profile.settings, config, account)
     if not any(nodes.state == "up" for nodes in training_nodes):
         return verdicts  # no job would start: neither those of the campaign nor a trial are judged

@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from snakemake_interface_common.exceptions import WorkflowError
+from snakemake_interface_common.exceptions import ApiError, WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
@@ -71,8 +71,8 @@ class Executor(RemoteExecutor):
     def __post_init__(self) -> None:
         """Set up scheduler, ledger and memory of bad nodes.
 
-        Raises WorkflowError where there is no scheduler, or where jobs of an earlier Snakemake could still start, or
-        publish, beside this one's.
+        Raises ApiError, which Snakemake prints without a place in our code, where there is no scheduler, or where jobs
+        of an earlier Snakemake could still start, or publish, beside this one's.
         """
         settings = self.workflow.executor_settings
         variables = _split_names(settings.variables)
@@ -81,7 +81,7 @@ class Executor(RemoteExecutor):
         self._scheduler = _make_scheduler(settings, variables)
         if reason := self._scheduler.why_absent():
             advice = "start snakemake on a login node of the cluster, or without --profile for this machine"
-            raise WorkflowError(f"nothing was submitted: there is no {self._scheduler.name} here ({reason}); {advice}")
+            raise ApiError(f"nothing was submitted: there is no {self._scheduler.name} here ({reason}); {advice}")
         self._ledger = Ledger(RESULTS)
         self._bad_nodes = BadNodes(self._scheduler, _split_names(settings.exclude_nodes), RESULTS)
         self._first_refused: dict[str, float] = {}  # outputs of a refused job -> time, by the monotonic clock
@@ -93,7 +93,7 @@ class Executor(RemoteExecutor):
             command = f"{self._scheduler.cancel_command} {' '.join(left)}"
             fault = "jobs of an earlier snakemake in this folder are still queued or running"
             advice = f"wait for them, or end them with `{command}`, and start again: what is finished is kept"
-            raise WorkflowError(f"nothing was submitted: {fault}; {advice}")
+            raise ApiError(f"nothing was submitted: {fault}; {advice}")
         if names := withheld(variables):
             self.logger.info(f"not sent to compute nodes (docs/cluster.md): {', '.join(names)}")
 
@@ -301,14 +301,14 @@ class Executor(RemoteExecutor):
 def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
     """Return the jobs of an earlier Snakemake in `folder` that have not ended. The ledger gets the ends of the others.
 
-    Raises WorkflowError where the scheduler does not answer.
+    Raises ApiError where the scheduler does not answer.
     """
     earlier = set(ledger.open)
     states = scheduler.states(earlier) if earlier else {}
     if states is None:
         jobs = ", ".join(sorted(earlier))
         fault = f"{scheduler.name} does not answer, and an earlier snakemake has sent jobs from this folder: {jobs}"
-        raise WorkflowError(f"nothing was submitted: {fault}; start again when it does")
+        raise ApiError(f"nothing was submitted: {fault}; start again when it does")
     for job, state in states.items():
         if state.phase in OVER:
             ledger.note_ended(job, state.name)
@@ -317,13 +317,13 @@ def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
 
 
 def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
-    """Return the scheduler of the settings. Raises WorkflowError where one of a queue's three commands is missing."""
+    """Return the scheduler of the settings. Raises ApiError where one of a queue's three commands is missing."""
     environment = partial(job_environment, variables)
     commands = (settings.submit, settings.status, settings.cancel)
     if not any(commands):
         return Slurm(environment)
     if not all(commands):
-        raise WorkflowError("a queue needs three commands: scaleproof-submit, scaleproof-status and scaleproof-cancel")
+        raise ApiError("a queue needs three commands: scaleproof-submit, scaleproof-status and scaleproof-cancel")
     return Queue(*commands, environment)
 
 

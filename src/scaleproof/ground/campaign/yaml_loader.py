@@ -32,13 +32,13 @@ from scaleproof.ground.errors import (
     path_fault,
     shortened,
 )
+from scaleproof.ground.files import HTML_PAGE
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.pointers import pointer_fault
 
 CORPORA = Path("config/corpora.yaml")
 Model = TypeVar("Model", bound=BaseModel)
 
-PAGE = re.compile(r"\s*<(!--|(!doctype|\?xml|html|head|body)\b)", re.IGNORECASE)  # begins a page in place of a file
 # Far above any file that a person writes. Beyond them reading would take seconds, or all of the memory.
 MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behind it
@@ -159,7 +159,7 @@ def _parse_document(path: Path) -> Any:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
-    if PAGE.match(text):
+    if HTML_PAGE.match(text):
         raise UserError(f"{path} is a page (HTML), not YAML; download the raw file")
     _check_size(path, text)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs
 from scaleproof.ground.records.run import LOG, METRICS, DamagedMetrics, keep_command, read_run, retry_command
 from scaleproof.ground.records.run_sections import Failure
@@ -21,9 +22,10 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
 
     A cell that cannot run on this machine has not failed.
     """
-    reasons: dict[str, list[Path]] = {}  # "class: reason" -> folders of the runs that failed so
-    for folder, failure in _failures(loaded, results):
-        reasons.setdefault(shortened(f"{failure.failure_class}: {failure.reason}", 300), []).append(folder)
+    failures = [
+        (f"{failure.failure_class}: {failure.reason}", folder) for folder, failure in _failures(loaded, results)
+    ]
+    reasons = lists_by_key((shortened(reason, 300), folder) for reason, folder in failures)  # -> folders of its runs
     if not reasons:
         return None
     failed, total = sum(map(len, reasons.values())), len(loaded.cells) * loaded.repeats(results)

@@ -29,6 +29,7 @@ from scaleproof.measure.corpus.store import (
     SHA256,
     Denied,
     check_room,
+    check_size,
     full_disk_error,
     keep_checked,
     keep_file,
@@ -223,10 +224,7 @@ def _sha256_on_hub(file: HubFile, metadata: HfFileMetadata) -> str | None:
     hub_sha256 = metadata.etag if SHA256.fullmatch(metadata.etag) else None
     if file.sha256 and hub_sha256 and hub_sha256 != file.sha256:
         raise Denied(f"the hub has sha256 {hub_sha256[:12]}..., expected {file.sha256[:12]}...")
-    if file.size is not None and metadata.size not in (None, file.size):
-        raise Denied(
-            f"{metadata.size:,} bytes are offered, {file.size:,} were expected: another file has taken its place"
-        )
+    check_size(metadata.size, file.size)
     return hub_sha256
 
 

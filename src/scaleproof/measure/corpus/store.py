@@ -161,6 +161,12 @@ def check_room(target: Path, total_bytes: int | None, bytes_here: int) -> None:
         )
 
 
+def check_size(offered: int | None, expected: int | None) -> None:
+    """Raise Denied where a file is offered with another size, in bytes, than is expected. None: not known."""
+    if None not in (offered, expected) and offered != expected:
+        raise Denied(f"{offered:,} bytes are offered, {expected:,} were expected: another file has taken its place")
+
+
 def full_disk_error(part: Path) -> UserError:
     """Return the error to raise where the disk is full before the file `part` is complete."""
     return UserError(

@@ -77,8 +77,8 @@ def write_gpt2_tokenizer(merges: Path, out: Path) -> None:
     """
     byte_of = _byte_of_character()
     tokens = [bytes([byte]) for byte in byte_of.values()]
-    for line in merges.read_text(encoding="utf-8").splitlines()[1:]:  # the first is its version
-        tokens.append(bytes(byte_of[character] for character in line.replace(" ", "")))
+    lines = merges.read_text(encoding="utf-8").splitlines()[1:]  # the first is its version
+    tokens += [bytes(byte_of[character] for character in line.replace(" ", "")) for line in lines]
     _write_tokenizer("gpt2", tokens, out)
 
 

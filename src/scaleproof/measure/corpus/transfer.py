@@ -15,11 +15,12 @@ from urllib.parse import urlsplit, urlunsplit
 import requests
 import urllib3
 
-from scaleproof.ground.files import DISK_FULL, write_json
+from scaleproof.ground.files import DISK_FULL, HTML_PAGE, write_json
 from scaleproof.ground.progress import show_bytes
 from scaleproof.measure.corpus.store import (
     Denied,
     check_room,
+    check_size,
     full_disk_error,
     keep_checked,
     keep_or_fetch,
@@ -160,10 +161,7 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
     total = _total_bytes(answer)
     if total is None:
         total = remote_file.size
-    if remote_file.size not in (None, total):
-        raise Denied(
-            f"{total:,} bytes are offered, {remote_file.size:,} were expected: another file has taken its place"
-        )
+    check_size(total, remote_file.size)
     if total == 0:
         raise Denied("an empty file")
     return total
@@ -186,7 +184,7 @@ def _append_answer(
         interval_start = time.monotonic()
         interval_bytes = 0
         while data := _next_bytes(answer, file, total):
-            if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):  # first bytes
+            if not file.tell() and HTML_PAGE.match(data.decode("utf-8", "replace")):  # first bytes
                 raise Denied(WEB_PAGE)
             _write_all(file, data, part)
             show_progress(len(data))

@@ -117,11 +117,8 @@ def read_git_state(folder: Path | None = None) -> dict[str, Any]:
 def cpu_model() -> str:
     """Return the CPU's name as Linux gives it, else as Python does."""
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine() or sys.platform
+    name = re.search(r"^model name[^:\n]*:(.*)", info.read_text(), re.MULTILINE) if info.exists() else None
+    return name[1].strip() if name else platform.processor() or platform.machine() or sys.platform
 
 
 def ask_node_commands() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
 
@@ -112,11 +113,7 @@ class GpuMonitor:
         `energy_j` is None where the counter is missing or contradicts the integral of power.
         """
         counter_j = None if before_j is None or after_j is None else after_j - before_j
-        # By the trapezoidal rule: the mean power of two samples times the seconds between them.
-        integral_j = sum(
-            (samples.times[place] - samples.times[place - 1]) * (samples.power[place] + samples.power[place - 1]) / 2
-            for place in range(1, len(samples.times))
-        )
+        integral_j = float(np.trapezoid(samples.power, samples.times))
         agree = counter_j is not None and abs(counter_j - integral_j) <= AGREEMENT * max(counter_j, integral_j)
         return {
             "samples": len(samples.times),

@@ -8,6 +8,7 @@ these. The control comes after it: a bare loop over the same samples, which show
 import gc
 import time
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -124,11 +125,8 @@ def make_witnessed_steps(session: Session, request: Request, steps: int) -> Witn
 
 def _differing_steps(probed_steps: list[ProbedStep]) -> list[ProbedStep]:
     """Return the first step, and each step that differs in FIELDS from the step before it."""
-    differing = probed_steps[:1]
-    for before, step in pairwise(probed_steps):
-        if any(getattr(before, name) != getattr(step, name) for name in FIELDS):
-            differing.append(step)
-    return differing
+    fields = attrgetter(*FIELDS)
+    return probed_steps[:1] + [step for before, step in pairwise(probed_steps) if fields(before) != fields(step)]
 
 
 def _time_step_s(run: Ready, step: int) -> float:

@@ -20,7 +20,8 @@ def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
     line = re.match(
         r"Next: to show differences of 2 % reliably instead of \d+ %, "
         r'set "repeats: (\{resolve: 2 %, at_least: 5, at_most: (\d+)\})" in config/campaigns/demo.yaml and run '
-        r"snakemake --cores 2 --forcerun collect findings -- results/demo/report.html again: "
+        r"snakemake --cores 2 --forcerun results/demo/runs.csv results/demo/findings.json -- results/demo/report.html "
+        r"again: "
         r"at most (\d+) more repeats? of each of the 2 cells, (.+?) \(reliably: 7 to 9 times in 10\)$",
         text,
     )

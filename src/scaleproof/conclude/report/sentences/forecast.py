@@ -13,9 +13,10 @@ def forecast_sentences(forecast: ForecastReport) -> list[str]:
     rows = forecast.forecasts
     sentences = [scored_sentence(rows)] if _scored_rows(rows) else []
     sentences += [expected_sentence(row) for row in _rows_ahead(rows)]
-    for row in rows:
-        if row.forecast is None:
-            sentences.append(f"{row.cell}: no forecast ({row.refusal}): {row.reason}. To lift it: {row.measure}.")
+    refused = [row for row in rows if row.forecast is None]
+    sentences += [
+        f"{row.cell}: no forecast ({row.refusal}): {row.reason}. To lift it: {row.measure}." for row in refused
+    ]
     return [*sentences, *_coverage_sentence(forecast.coverage)]
 
 

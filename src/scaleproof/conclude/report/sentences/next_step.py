@@ -11,7 +11,7 @@ from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.number_format import about, duration_text, rounded_up_percent
 from scaleproof.ground.records.retry import ALL
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
-from scaleproof.ground.snakemake_command import FORCED, HERE, results_option
+from scaleproof.ground.snakemake_command import HERE, force_tables, results_option
 
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
 REPEATED_FOR = DISTURBED | {"machine-busy", "process-starved"}  # findings that runs on a quiet machine may not have
@@ -236,7 +236,7 @@ def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> 
     if report.repeats:  # the looks of this campaign have used up its chance of an error: it cannot have a further look
         return f'make a campaign in a new file, with "{key}"'
     # Snakemake does not miss a look whose table of runs is there: forced, it makes the look, and the rounds after it.
-    return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats, FORCED)}'
+    return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats, force_tables(report.folder))}'
 
 
 def _repeats_command(report: ScalingReport, n: int, repeats: int, options: str = "") -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
-from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, columns_in_group
+from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, bounds_columns, columns_in_group
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import RankedCell, ScalingPoint, ScalingReport, ScalingSeries
 
@@ -50,18 +50,12 @@ def _report_columns(
         # One ratio is of the ranking, all others are of the series.
         holder = entry if column.name == "fastest_over" else point
         ratio = holder.figure(column.name) if holder else None
-        columns |= figure_columns(column.name, ratio) | {f"{column.name}_n": ratio.n if ratio else None}
+        columns |= bounds_columns(column.name, ratio) | {f"{column.name}_n": ratio.n if ratio else None}
     columns["letters"] = entry.letters if entry else None
     columns["is_fastest"] = is_fastest
     columns["incomparable"] = ", ".join(point.incomparable) if point else ""
     columns["best_single_incomparable"] = ", ".join(point.best_single_incomparable) if point else ""
     return columns
-
-
-def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:
-    """Return the columns NAME, NAME_low and NAME_high of a figure with its interval; None where there is no figure."""
-    value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def cell_texts(rows: pd.DataFrame) -> pd.DataFrame:

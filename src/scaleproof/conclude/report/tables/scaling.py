@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.report.sentences.scaling import law_sentences
-from scaleproof.conclude.report.tables.cells import figure_columns
 from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
-from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES, SERIES_TABLE
+from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES, SERIES_TABLE, bounds_columns
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
 KINDS = ("strong", "weak")
@@ -32,7 +31,7 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
         for point in series.points:
             figures: dict[str, float | None] = {}
             for name in SERIES_FIGURES:
-                figures |= figure_columns(name, point.figure(name))
+                figures |= bounds_columns(name, point.figure(name))
             row: dict[str, Any] = {
                 "series": series.name,
                 "cell": point.cell,

@@ -101,9 +101,8 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
     kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
     kernel_arguments = [arguments or {} for arguments in kernels["args"]]
     call_arguments = [arguments or {} for arguments in calls["args"]]
-    called_at = {}  # correlation number -> when the call began
-    for arguments, start in zip(call_arguments, calls["start"], strict=True):
-        called_at[arguments.get("correlation")] = start
+    # Correlation number -> when the call began.
+    called_at = dict(zip((arguments.get("correlation") for arguments in call_arguments), calls["start"], strict=True))
     kernel_starts = zip(kernel_arguments, kernels["start"], strict=True)
     launched = [called_at.get(arguments.get("correlation"), start) for arguments, start in kernel_starts]
 

@@ -1,7 +1,6 @@
 """From runs to conclusions: the tables of runs and cells, findings, charts, the report."""
 
 import argparse
-import gc
 import itertools
 import json
 import shlex
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     PlannedRuns = list[tuple[Path, Cell, int]]  # folder, cell and number of each run
 
-MANY_RUNS = 1000  # from as many on, the garbage collector is off while they are read
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -319,14 +317,7 @@ def _read_each(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "Iterator[Ru
 
 
 def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
-    """Read all planned runs. The garbage collector would go through many runs again and again, and is off meanwhile."""
-    if len(planned) < MANY_RUNS:
-        return list(_read_each(loaded, planned))
-    gc.disable()
-    runs = list(_read_each(loaded, planned))
-    gc.freeze()  # the collector skips these runs from now on
-    gc.enable()
-    return runs
+    return list(_read_each(loaded, planned))
 
 
 def add(commands: Group) -> None:

@@ -359,7 +359,7 @@ def _add_plan(commands: Group) -> None:
         "--price-date 2026-11-01 --budget 40"
     )
     parser = add_campaign_command(commands, "plan", plan, doc, example)
-    parser.add_argument("--price", type=Number(), metavar="X", help="of a device hour")
+    parser.add_argument("--price", type=Number(most=1e8), metavar="X", help="of a device hour")
     help_text = "of the price (default: USD)"
     parser.add_argument("--currency", needs="--price", type=currency, default="USD", metavar="CODE", help=help_text)
     help_text = "when the price was true (default: today)"

@@ -60,6 +60,7 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
 @pytest.mark.parametrize(
     ("key", "message"),
     [
+        ("set-threads: {train: four}", "line 2: set-threads.train cannot be 'four'; allowed: a whole number >= 1"),
         ("jobs: many", "line 2: jobs cannot be 'many'; allowed: a whole number >= 1 or unlimited"),
         ("jobs: 0", "line 2: jobs cannot be 0; allowed: a whole number >= 1 or unlimited"),
         ("seconds-between-status-checks: 0", "seconds-between-status-checks cannot be 0; allowed: a whole number >= 1"),
@@ -165,6 +166,6 @@ def test_a_profile_by_a_variable_is_checked(tmp_path, monkeypatch):
 
 
 def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):
-    rules = "{train: 1, corpus_tokenise: 32, scaleproof_train: 1, align: 4, book: 1}"
+    rules = "{train: 1, corpus_tokenise: input.size / 9, scaleproof_train: 1, align: 4, book: 1}"
     (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\nset-threads: {rules}\n")
     assert SnakemakeProfile(tmp_path).settings["set-threads"]["align"] == 4

@@ -122,6 +122,28 @@ def test_what_only_a_shell_obeys_is_refused(command, word):
     assert cells("python t.py --sep '|' --lt \"<\" ';'")
 
 
+@pytest.mark.parametrize("words", ["--hub hf_", "--api-key=", "--token w", "--x sk-", "--env WANDB_API_KEY="])
+def test_a_token_in_a_command_is_refused_and_not_printed(words):
+    with pytest.raises(UserError, match=r"looks like a password or token.* set the variable") as refused:
+        cells(f"python t.py {words}0123456789abcdef0123")
+    assert "6789" not in str(refused.value)
+
+
+def test_words_about_tokens_are_no_secrets():
+    assert cells("t.py --token-file key1234567890abcdef --api-key {x}", vary={"x": ["a"]})
+    assert cells("t.py --tokenizer hf_internal --pad_token end1234567890abcdefgh --max-tokens 1234567890123456789")
+
+
+def test_quotes_of_yaml_make_no_other_setting():
+    with pytest.raises(UserError, match=r"vary\.lr lists lr0\.1 twice"):
+        cells("p {lr}", vary={"lr": [0.1, "0.1"]})
+    with pytest.raises(UserError, match=r"vary\.fused lists fused twice"):
+        cells("p {fused}", vary={"fused": [True, "true"]})
+    slugs = [cell.slug for cell in cells("p {x}", vary={"x": ["1a", "0.1", "v"]})]
+    assert slugs == ["1a-n1x1", "x0.1-n1x1", "v-n1x1"]
+    assert len(cells("p {x}", vary={"x": {"one": "same", "two": "same"}})) == 2  # A against A, on purpose
+
+
 def test_a_variable_before_the_program_is_for_env():
     with pytest.raises(UserError, match="LR=1 is no variable; write env LR=1"):
         cells("LR=1 python t.py")

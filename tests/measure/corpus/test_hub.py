@@ -13,7 +13,8 @@ from webserver import chunked, cut, on_hub, silent, status
 
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import hub, store
-from scaleproof.measure.corpus.hub import HubFile, download_from_hub, hub_api, lost_connection
+from scaleproof.measure.corpus.hub import HubFile, download_from_hub, hub_api
+from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy, download, lost_connection
 
 CONTENT = random.Random(3).randbytes(300_000)
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -213,7 +214,7 @@ def test_a_socks_proxy_needs_its_library(monkeypatch):
     hub_api("https://example.invalid", None)
 
 
-def test_a_lost_connection_names_the_proxy_without_its_password(monkeypatch):
+def test_a_lost_connection_names_the_proxy_without_its_password(monkeypatch, tmp_path):
     for name in ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     direct = "the connection failed (OSError)"
@@ -223,6 +224,9 @@ def test_a_lost_connection_names_the_proxy_without_its_password(monkeypatch):
     by_proxy = "the connection by https_proxy (foo) failed (OSError)"
     urls = ("https://hub.invalid", "https://mirror.invalid", "http://hub.invalid")
     assert [lost_connection(OSError(), url) for url in urls] == [by_proxy, direct, direct]
+    monkeypatch.setenv("https_proxy", "http://user:word@localhost:1")
+    with pytest.raises(UserError, match=r"the connection by https_proxy \(localhost\) failed \(ProxyError\)"):
+        download(RemoteFile(("https://hub.invalid/f",)), tmp_path / "f", RetryPolicy(tries=1))
 
 
 def test_a_proxy_that_is_no_address(file, target, monkeypatch):

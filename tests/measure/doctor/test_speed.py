@@ -33,7 +33,9 @@ def test_long_samples_are_measured_by_shorter_ones(tmp_path, monkeypatch):
     measured: list[Layer] = []
     monkeypatch.setattr(speed, "_measure_by", lambda line: measured.append(Layer(**json.loads(line[-1]))) or 1e9)
     machine = MachineSpeed(tmp_path / "speed.json")
-    assert [machine.flops(Layer("cpu", "fp32", 64, seq_len)) for seq_len in (32, 1_000_000, 100_000)] == [1e9] * 3
+    assert [machine.flops(Layer("cpu", "fp32", 64, seq_len)) for seq_len in (32, 33, 44, 1_000_000, 100_000)] == [
+        1e9
+    ] * 5
     assert [layer.seq_len for layer in measured] == [32, 1024]
 
 

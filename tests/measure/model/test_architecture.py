@@ -125,6 +125,15 @@ def test_a_function_that_never_returns_is_ended(tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text("def build(vocab_size):\n    while True:\n        pass\n")
     with pytest.raises(UserError, match=r"own\.py, line [23]: .* it has not returned after 0.05 s of computing"):
         inventory_of(cell_of({"module": f"{tmp_path}/own.py:build"}))
+    (tmp_path / "own.py").write_text("import time\ndef build(vocab_size):\n    time.sleep(100)\n")
+    with pytest.raises(UserError, match=r"own\.py, line 3: .* it has not returned after 0.15 s$"):
+        inventory_of(cell_of({"module": f"{tmp_path}/own.py:build"}))
+
+
+def test_weights_that_are_not_fp32_are_named(tmp_path):
+    (tmp_path / "own.py").write_text(FUNCTION.replace("(config)\n", "(config).bfloat16()\n"))
+    with pytest.raises(UserError, match=r"it has weights of torch.bfloat16; make them of torch.float32"):
+        inventory_of(cell_of({"module": f"{tmp_path}/own.py:build"}))
 
 
 def test_the_line_of_another_files_error_is_not_taken_for_one_of_the_model(tmp_path, monkeypatch):

@@ -107,6 +107,10 @@ class SnakemakeProfile:
             names = self.settings.get(setting)
             if isinstance(names, Mapping):
                 self._check_names((setting,), names, rules, "the workflow has no rule")
+            if isinstance(names, Mapping) and setting == "set-threads":
+                for rule, value in names.items():
+                    if value == 0 or not IS_AMOUNT.fullmatch(str(value)):
+                        raise self._wrong((setting, rule), value, "a whole number >= 1 (cores)")
         for variable in re.split(r"[,\s]+", str(self.settings.get("scaleproof-variables", ""))):
             if not re.fullmatch(r"[\w*?]*", variable):
                 raise self._wrong(("scaleproof-variables",), variable, "names of variables, such as MY_MODE,SITE_*")

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError, nearest_name, path_fault
+from scaleproof.ground.snakemake_command import RESULTS
 
 CAMPAIGNS = Path("config/campaigns")
 
@@ -28,6 +29,8 @@ def no_campaign_error(path: Path) -> UserError:
         fault = f" {empty}is no campaign file, which ends with .yaml and has a title"
     else:
         fault = ": no such campaign file" + (", and standard input is not read" if path == Path("-") else "")
+        if (results := RESULTS / path.stem).is_dir():
+            fault += f"; {results} has results of one"
 
     if not campaigns and (folder_hint := other_folder_hint()):
         return UserError(f"{path}{fault}{folder_hint}")

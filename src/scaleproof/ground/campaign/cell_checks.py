@@ -27,6 +27,11 @@ NEED_CUDA = {"precision": ("fp16", "tf32"), "attention": ("cudnn",)}  # keys of 
 VARIABLE = re.compile(  # --lr=$LR, $(nproc), ~/train.py, `nproc`: no text of a program
     r"[^\s;'\"]*\$(?:\{?[A-Za-z_]\w*\}?|\()[^\s;'\"]*|~(?:/\S*)?|`\S+"
 )
+SECRET = re.compile(  # in the form of a known service's, or as the value of an option or variable for one
+    r"(?<![\w-])((?:hf_|sk-|gh[opsu]_|github_pat_|glpat-|AKIA)[\w-]{16,})"
+    r"|(?:api[-_]?key|(?:--|auth[-_]|access[-_])token|password|secret)[=\s]['\"]?(?=[\w-]*\d)([\w-]{16,})",
+    re.IGNORECASE,
+)
 # Section -> its keys that mean something for a command too. The batch and the seed are placeholders of a command.
 OF_COMMANDS = {
     "workload": {"command", "figures", "per_step", "rate_of"},
@@ -168,6 +173,10 @@ def _check_words(words: list[str], command: str) -> None:
     """Check that a command has no word that only a shell obeys, as no shell reads it. Raises UserError."""
     obeyed = (word for word in words if word in OF_SHELLS or word.endswith(";") or VARIABLE.fullmatch(word))
     shell_words = [word for word in obeyed if re.search(rf"(?<!\S){re.escape(word)}(?!\S)", command)]  # without quotes
+    if secret := SECRET.search(command):
+        fault = f"{(secret[1] or secret[2])[:4]}... looks like a password or token, and every record of a run has the"
+        advice = "command; leave it out, and set the variable that the program reads (HF_TOKEN, ...) before you start"
+        raise _fault("workload.command", f": {fault} {advice}")
     name, equals, _ = words[0].partition("=")
     sets_variable = equals and name.isidentifier()  # NAME=value program
     if sets_variable and not shell_words:

@@ -15,6 +15,7 @@ from scaleproof.ground.errors import UserError, did_you_mean, same_name
 
 LARGEST_FILE = 64 << 20  # bytes; a larger one is data
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+NUMBER = re.compile(r"[+-]?\d*\.?\d+(?:[eE][+-]?\d+)?")
 # With a format, not closed, with blanks, in another spelling, in other brackets.
 BROKEN = re.compile(
     r"\{([a-z]\w*)(?:[:!][0-9.,]*[a-z]\}|\s|$)|\{\s+([a-z]\w*)\s*\}|\{([A-Za-z][\w.-]*)\}|[<%@[]([a-z]\w*)[]>%@]"
@@ -68,11 +69,14 @@ class Setting(NamedTuple):
 
     @classmethod
     def from_value(cls, name: str, value: Scalar) -> "Setting":
-        """Return the setting of a plain value of axis `name`, with which labels of numbers and bools begin: "lr0.1"."""
-        if isinstance(value, bool):
-            return cls(name if value else f"no{name}", str(value).lower())
-        label = value if isinstance(value, str) else f"{name}{value}"
-        return cls(str(label), str(value))
+        """Return the setting of a plain value of axis `name`, with which labels of numbers and bools begin: "lr0.1".
+
+        Quotes of YAML change nothing in a command, and so nothing in a label.
+        """
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if text in ("true", "false"):
+            return cls(name if text == "true" else f"no{name}", text)
+        return cls(f"{name}{text}" if NUMBER.fullmatch(text) else text, text)
 
 
 class Patterns(Section):

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.request import getproxies
 
 import httpx2
 from huggingface_hub import HfApi, HfFileMetadata, constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
@@ -38,6 +38,7 @@ from scaleproof.measure.corpus.store import (
     size_on_disk,
     what_checked_with,
 )
+from scaleproof.measure.corpus.transfer import lost_connection, with_scheme
 
 NO_WAY = "; HTTPS_PROXY names a proxy, HF_ENDPOINT a mirror, and docs/corpora.md says what to do without a network"
 PROXIES = "allowed in https_proxy, http_proxy and all_proxy: an address, like http://NAME:8080"
@@ -68,28 +69,13 @@ def hub_api(endpoint: str, token: str | None) -> HfApi:
     proxies = getproxies()
     for name in ("http", "https", "all"):
         proxy = proxies.get(name)
-        if proxy and not is_address(_with_scheme(proxy), ("http", "https", "socks5", "socks5h")):
+        if proxy and not is_address(with_scheme(proxy), ("http", "https", "socks5", "socks5h")):
             raise UserError(f'{name}_proxy is "{proxy}"; {PROXIES}')
         if proxy and proxy.startswith("socks") and find_spec("socksio") is None:
             raise UserError(
                 f"{name}_proxy names a SOCKS proxy, which needs a library: pip install socksio; or {PROXIES}"
             )
     return HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
-
-
-def lost_connection(error: Exception, url: str) -> str:
-    """Return that the connection to `url` failed, with the kind of `error`, and the host of the proxy on the way."""
-    address = urlsplit(url)
-    proxies = getproxies()
-    name = next((name for name in (address.scheme, "all") if proxies.get(name)), None)
-    proxy = ""
-    if name and not proxy_bypass(address.netloc):
-        proxy = f" by {name}_proxy ({urlsplit(_with_scheme(proxies[name])).hostname})"  # the host: no password
-    return f"the connection{proxy} failed ({type(error).__name__})"
-
-
-def _with_scheme(proxy: str) -> str:
-    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 @dataclass(frozen=True)

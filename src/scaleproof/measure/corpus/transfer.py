@@ -11,6 +11,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
 import requests
 import urllib3
@@ -69,6 +70,25 @@ class BrokenOff(Exception):
         self.wait = wait
 
 
+def lost_connection(error: Exception, url: str) -> str:
+    """Return that the connection to `url` failed, with the kind of `error`, and the host of the proxy on the way."""
+    # Its name alone is told: the error's text holds an address, which may have a signature.
+    return f"the connection{_way_to(url)} failed ({type(error).__name__})"
+
+
+def _way_to(url: str) -> str:
+    """Return " by https_proxy (HOST)" where the environment names a proxy for `url`, else ""."""
+    address, proxies = urlsplit(url), getproxies()
+    name = next((name for name in (address.scheme, "all") if proxies.get(name)), None)
+    if name is None or proxy_bypass(address.netloc):
+        return ""
+    return f" by {name}_proxy ({urlsplit(with_scheme(proxies[name])).hostname})"  # the host: no password
+
+
+def with_scheme(proxy: str) -> str:
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
 def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
     """Append to `target`.part the bytes that it lacks, by one request.
 
@@ -86,7 +106,7 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
 
     timeouts = (policy.connect, policy.stall)
     with (
-        _connection_errors(policy),
+        _connection_errors(policy, url),
         requests.get(url, headers=headers, auth=_add_no_password, stream=True, timeout=timeouts) as answer,
     ):
         if answer.status_code == 416 and _total_bytes(answer) == bytes_here:
@@ -106,7 +126,7 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
 
 
 @contextlib.contextmanager
-def _connection_errors(policy: RetryPolicy) -> Iterator[None]:
+def _connection_errors(policy: RetryPolicy, url: str) -> Iterator[None]:
     """Replace the libraries' errors in the `with` block by Denied or BrokenOff, with a reason in words."""
     try:
         yield
@@ -117,12 +137,11 @@ def _connection_errors(policy: RetryPolicy) -> Iterator[None]:
     except requests.exceptions.SSLError:
         raise Denied("the server's certificate is not valid here") from None
     except requests.ConnectTimeout:
-        raise BrokenOff(f"no connection in {policy.connect:g} s") from None
+        raise BrokenOff(f"no connection{_way_to(url)} in {policy.connect:g} s") from None
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise BrokenOff(f"nothing came for {policy.stall:g} s") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        # Its name alone is told: the error's text holds an address, which may have a signature.
-        raise BrokenOff(f"the connection failed ({type(error).__name__})") from None
+        raise BrokenOff(lost_connection(error, url)) from None
 
 
 def _continues_file(answer: requests.Response, bytes_here: int, etag: str) -> bool:

@@ -4,6 +4,7 @@ Processor time is measured, and not the clock, but on GPUs: what else runs here 
 """
 
 import json
+import math
 import os
 import platform
 import re
@@ -60,7 +61,9 @@ class MachineSpeed:
 
     def flops(self, layer: Layer) -> float:
         """Return the FLOP/s at which a GPU, or one core, trains such a layer: forward, backward and update."""
-        words = json.dumps(asdict(replace(layer, seq_len=min(layer.seq_len, LONGEST[layer.device]))))
+        # Of the nearest power of 2: a campaign may have a thousand lengths, whose speeds hardly differ.
+        seq_len = min(1 << round(math.log2(layer.seq_len)), LONGEST[layer.device])
+        words = json.dumps(asdict(replace(layer, seq_len=seq_len)))
         return self._speed(f"train {words}", [sys.executable, "-m", __name__, "train", words])
 
     @property

@@ -106,6 +106,8 @@ def network_faults(network: PreTrainedModel, vocab_size: int, classifies: bool) 
         yield ENCODES
     if any(isinstance(module, nn.Dropout) and module.p > 0 for module in network.modules()):
         yield "it has dropout, with which no two world sizes make the same step"
+    if kinds := sorted({str(parameter.dtype) for parameter in network.parameters()} - {"torch.float32"}):
+        yield f"it has weights of {kinds[0]}; make them of torch.float32, as execution.precision says what computes"
     if any(not parameter.requires_grad for parameter in network.parameters()):
         yield "some of its parameters are frozen"
 

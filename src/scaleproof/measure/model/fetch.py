@@ -7,7 +7,8 @@ from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, Offl
 
 from scaleproof.ground.campaign.transformers_model import fetched_config, reasons_not_measurable
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.corpus.hub import hub_api, lost_connection
+from scaleproof.measure.corpus.hub import hub_api
+from scaleproof.measure.corpus.transfer import lost_connection
 
 
 def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> str:

@@ -73,6 +73,12 @@ def test_an_option_is_taken_where_what_it_needs_is_given_too(tmp_path):
     assert "x.yaml: no such campaign file" in done.stderr
 
 
+def test_results_of_a_campaign_whose_file_is_gone_are_named(tmp_path):
+    (tmp_path / "results/mine").mkdir(parents=True)
+    done = scaleproof("stale", "config/campaigns/mine.yaml", cwd=tmp_path)
+    assert "; of results/mine the campaign's file, config/campaigns/mine.yaml, is gone" in done.stderr
+
+
 @pytest.mark.parametrize("path", [".", "results/demo"])
 def test_a_folder_that_was_removed_is_told_as_that(tmp_path, path):
     command = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone; {sys.executable} -m scaleproof audit {path}"

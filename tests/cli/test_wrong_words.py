@@ -164,7 +164,7 @@ PATHS = [
     (["compare", "results/demo", "loop"], "loop is a link that leads back to itself"),
     (["verify", "nothing.txt"], "it is an empty file; give results/<campaign>. Results there: results/demo"),
     (["verify", "results.zip"], "results.zip is no campaign's results: it is an archive; unpack it; give results/"),
-    (["plan", "x.yaml", "--price", "$2.5"], "allowed: a number above 0, up to 1,000,000,000,000; write 2.5."),
+    (["plan", "x.yaml", "--price", "$2.5"], "allowed: a number above 0, up to 100,000,000; write 2.5."),
     (["verify", "notes.txt"], "there is no folder runs; give results/<campaign>"),
     (["verify", "loop"], "is a link that leads back to itself; give results/<campaign>. Results there: results/demo"),
     (["verify", "lost"], "is a link to ../gone.txt, which leads nowhere; give results/<campaign>."),

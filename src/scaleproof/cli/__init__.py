@@ -206,7 +206,8 @@ def _drop_unwritten_output() -> None:
     """Drop the output that cannot be written any more, which Python would try to write once more when it ends."""
     for stream in filter(None, (sys.stdout, sys.stderr)):  # a stream is None where the shell has closed it
         try:
-            stream.flush()
+            if not stream.closed:  # by a user's module
+                stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -137,6 +137,8 @@ def test_words_about_tokens_are_no_secrets():
 def test_quotes_of_yaml_make_no_other_setting():
     with pytest.raises(UserError, match=r"vary\.lr lists lr0\.1 twice"):
         cells("p {lr}", vary={"lr": [0.1, "0.1"]})
+    with pytest.raises(UserError, match=r'vary\.x: " a" and "a" would both be "a"'):
+        cells("p {x}", vary={"x": [" a", "a"]})
     with pytest.raises(UserError, match=r"vary\.fused lists fused twice"):
         cells("p {fused}", vary={"fused": [True, "true"]})
     slugs = [cell.slug for cell in cells("p {x}", vary={"x": ["1a", "0.1", "v"]})]

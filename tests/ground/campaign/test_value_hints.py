@@ -355,12 +355,6 @@ def test_no_campaign_is_suggested_that_has_another_name(repository, name):
     assert " campaign file. Campaign files: " in done.stderr
 
 
-def test_results_of_a_campaign_whose_file_is_gone_are_named(tmp_path):
-    (tmp_path / "results/mine").mkdir(parents=True)
-    done = scaleproof("stale", "config/campaigns/mine.yaml", cwd=tmp_path)
-    assert "mine.yaml: no such campaign file; results/mine has results of one." in done.stderr
-
-
 @pytest.mark.parametrize("words", ["campaign show config/campaigns/demo.yaml", "corpus list", "stale"])
 def test_another_folder_is_said(tmp_path, words):
     (tmp_path / "config/campaigns").mkdir(parents=True)

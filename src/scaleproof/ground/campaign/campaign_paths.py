@@ -29,9 +29,11 @@ def no_campaign_error(path: Path) -> UserError:
         fault = f" {empty}is no campaign file, which ends with .yaml and has a title"
     else:
         fault = ": no such campaign file" + (", and standard input is not read" if path == Path("-") else "")
-        if (results := RESULTS / path.stem).is_dir():
-            fault += f"; {results} has results of one"
 
+    results = RESULTS / path.stem
+    file = CAMPAIGNS / f"{path.stem}.yaml"
+    if path.stem and results.is_dir() and not file.is_file():
+        fault += f"; of {results} the campaign's file, {file}, is gone"
     if not campaigns and (folder_hint := other_folder_hint()):
         return UserError(f"{path}{fault}{folder_hint}")
     others = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""

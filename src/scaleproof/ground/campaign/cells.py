@@ -248,8 +248,8 @@ def _check_distinct_names(axis: str, values: Iterable[object]) -> None:
     """Check that no two values of `vary.<axis>` have the same part in names of cells. Raises UserError."""
     value_of_part: dict[str, str] = {}  # part of a cell's name -> the value that makes it
     for value in values:
-        part, text = _slug_part("", value), str(value)
-        if value is not True and not part.strip("-"):  # True is named by its axis alone
+        part, text = _slug_part("", value).strip("-"), str(value)
+        if value is not True and not part:  # True is named by its axis alone
             nameless = f'"{text}" has no letter or digit for a name of a cell; give a label: {{one: {text!r}}}'
             raise UserError(f"vary.{axis}: {nameless}", ("vary", axis))
         if part in value_of_part:

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -10,6 +11,8 @@ from pathlib import Path
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
 
+# Its warnings are about texts, such as special tokens that are no entry; here samples are any tokens.
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 # An entry of its tables: ("llama", "LlamaForCausalLM"), ("gpt-sw3", "GPT2Config"), "gpt-sw3": "GPT2Config".
 ENTRY = re.compile(r'"([\w.-]+)"[,:] "(\w+)"')
 TABLES = {"language-modelling": "MODEL_FOR_CAUSAL_LM", "classification": "MODEL_FOR_SEQUENCE_CLASSIFICATION"}

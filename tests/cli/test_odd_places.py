@@ -132,7 +132,8 @@ def test_an_export_of_results_that_no_campaign_has(tmp_path):
     (tmp_path / "results/mine").mkdir(parents=True)
     done = [scaleproof("export", "prometheus", f"results/{name}", "x.prom", cwd=tmp_path) for name in ("mine", "mind")]
     assert "build it with: snakemake" in done[0].stderr
-    assert 'there is no campaign "mind" here. Did you mean "mine"?' in done[1].stderr
+    assert """results/mind is no campaign's results: """ in done[1].stderr
+    assert 'Did you mean "results/mine"?' in done[1].stderr
 
 
 def test_a_file_of_the_web_is_a_row_of_its_own_kind(tmp_path):

@@ -46,6 +46,8 @@ def folder_of(path: Path) -> Path:
     if not (folder / "runs").is_dir():
         what = _not_results(path, folder)
         hint = _campaign_hint(path) or f" Of other programs: scaleproof audit {path}" * path.is_file()
+        if not hint and path.parent == RESULTS:  # nothing was measured yet, or the name is that of no campaign
+            raise missing_file(path / page.FILE)
         raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{hint}")
     if path != folder and path.name not in (*FILES, MANIFEST):
         raise UserError(f"{path} is none of the files that are verified with {folder}; give that folder")

@@ -58,6 +58,11 @@ def test_what_a_campaign_has_none_of_is_not_named():
     assert str(fault.value) == "no rule makes results/demo/foo. In results/demo: traces, charts, report.html"
 
 
+def test_a_run_that_shares_its_job_is_led_to_all_runs():
+    with pytest.raises(UserError, match=r"several in a job \(resources\); all of them: results/demo/runs.csv"):
+        refuse_target("results/demo/runs/x/rep1/m.json", "demo/runs/x/rep1/m.json", MADE, {**NAMES, "runs/cell": []})
+
+
 def test_a_wildcard_stands_for_what_it_allows():
     others = re.compile(other_names([*MADE, "{user}_{kind}.txt"]))
     made = ["demo/runs/ddp-n1x2/rep1/steps.csv", "corpora/python-docs/bpe-5/val.bin", "a_b.txt"]

@@ -105,3 +105,5 @@ def test_a_text_of_blanks_is_named(tmp_path):
     assert check_corpus("mine", Corpus(source="text", files=files)) == [
         f"{files[1]}: nothing but blanks; it is left out"
     ]
+    with pytest.raises(UserError, match=r"mine.files: nothing but blanks in .*b\.txt"):
+        check_corpus("mine", Corpus(source="text", files=files[1:2]))

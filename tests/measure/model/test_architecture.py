@@ -105,6 +105,7 @@ def test_a_function_makes_the_model(tmp_path):
         ("def build(vocab_size:\n", "own.py, line 1: .* SyntaxError"),
         ("def build(rows): pass\n", "own.py: .* unexpected keyword argument 'vocab_size'"),
         ("def built(vocab_size): pass\n", 'own.py has no function "build".* Did you mean "built"'),
+        ("async def build(vocab_size): pass\n", 'own.py: "build" returns a coroutine'),
         ("raise SystemExit(3)\ndef build(): pass\n", "own.py, line 1: .* SystemExit: 3"),
     ],
 )
@@ -201,6 +202,14 @@ def test_what_cannot_be_exact_is_refused(tmp_path, changes, message):
     with pytest.raises(UserError, match=message) as refusal:
         inventory_of(cell_of(written(tmp_path, **changes)))
     assert refusal.value.key[:1] == ("workload",), "the line of the campaign is found by it"
+
+
+def test_a_key_that_is_given_twice_is_refused(tmp_path):
+    model = written(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace("{", '{"hidden_size": 64, ', 1))
+    with pytest.raises(UserError, match=r'config\.json: the key "hidden_size" is given twice'):
+        inventory_of(cell_of(model))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -118,6 +119,15 @@ def fetched_config(hub: str, revision: str) -> Path:
     return FETCHED / f"{hub.replace('/', '--')}@{revision[:12]}.json"
 
 
+def _unique_keys(place: str, pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Return an object of JSON. Raises UserError where a key is given twice: which value is meant?"""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise UserError(f'{place}: the key "{twin}" is given twice', ("workload", "model"))
+    return content
+
+
 @lru_cache(maxsize=64)
 def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     """Return the content of the config.json at `path`, whose bytes are `data`.
@@ -126,7 +136,7 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     """
     place, key_ = f"workload.model: {path}", ("workload", "model")
     try:
-        architecture = json.loads(data)
+        architecture = json.loads(data, object_pairs_hook=lambda pairs: _unique_keys(place, pairs))
     except (ValueError, RecursionError) as error:
         hint = "" if path.endswith(".json") else "; give the config.json of the model"
         if path.endswith(".py"):

@@ -38,6 +38,9 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
     _check_packed(name, corpus)
     if corpus.form == "text":
         texts = [Path(file) for file in local_files(name, corpus)[:MOST_OPENED]]
+        if texts and all(_emptiness(path) for path in texts):
+            names = shortened(", ".join(map(str, texts)), 200)
+            raise UserError(f"config/corpora.yaml: {name}.files: nothing but blanks in {names}")
         readable = [path for path in texts if path.stat().st_size <= SMALL_TEXT and path.suffix not in PACKED]
         return [f"{path}: {damage}" for path in readable if (damage := damage_of_text(path) or _emptiness(path))]
     if corpus.form not in ("parquet", "csv", "jsonl"):
@@ -57,7 +60,9 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
 
 
 def _emptiness(path: Path) -> str:
-    return "" if path.read_bytes().strip() else "nothing but blanks; it is left out"
+    with path.open("rb") as file:
+        has_text = any(line.strip() for line in file)
+    return "" if has_text else "nothing but blanks; it is left out"
 
 
 def _check_packed(name: str, corpus: Corpus) -> None:

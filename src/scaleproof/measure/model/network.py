@@ -4,6 +4,7 @@
 """
 
 import importlib.util
+import inspect
 import sys
 import traceback
 from pathlib import Path
@@ -94,4 +95,7 @@ def _load_function(path: Path, name: str) -> Any:
     spec.loader.exec_module(module)
     if not callable(getattr(module, name, None)):
         raise model_fault(f'{path} has no function "{name}"')
-    return getattr(module, name)
+    function = getattr(module, name)
+    if inspect.iscoroutinefunction(function):
+        raise model_fault(f'{path}: "{name}" returns a coroutine, no model of transformers: write def, without async')
+    return function

@@ -35,6 +35,9 @@ def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
     failed.stderr = "Traceback:\n  open(path)\nOSError: [Errno 30] Read-only file system: '/x/.snakemake'\n"
     with pytest.raises(OSError, match=r"\[Errno 30\] Read-only file system: '/x/.snakemake'"):
         snakemake_view.run_snakemake(mine, [])
+    failed.stderr = "Traceback:\n  raise ImportError('no pulp')\nImportError: no pulp\n"
+    with pytest.raises(ImportError, match=r"^no pulp$"):
+        snakemake_view.run_snakemake(mine, [])
     failed.stderr = "LockException:\nError: Directory cannot be locked. ..."
     with pytest.raises(UserError, match=r"was killed: then type snakemake -s \S+/Snakefile --unlock$"):
         snakemake_view.run_snakemake(mine, [])

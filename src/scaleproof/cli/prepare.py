@@ -14,7 +14,7 @@ from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
 from scaleproof.cli.values import text as text_type
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import write_json
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.snakemake_command import RESULTS
 
 if TYPE_CHECKING:
@@ -116,16 +116,24 @@ def _check_memory_limit(loaded: "LoadedCampaign") -> None:
 def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
     """Load a campaign, and check its corpora and models. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.measure.machine.applicable import reason_of_all
     from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign, results)
+    if reason := reason_of_all(loaded.cells):
+        raise loaded.placed(UserError(f"no cell can run on any machine; {reason}"))
     _check_memory_limit(loaded)
     _check_corpora(loaded, results)
     for cell in loaded.cells:
         try:
-            inventory_of(cell)
+            parameters = inventory_of(cell).parameters
         except UserError as error:
             raise loaded.placed(UserError(f"cell {cell.slug}: {error}", error.key)) from None
+        weights_gb = 4 * parameters / cell.execution.geometry.n_devices / 1e9
+        limit_gb = loaded.campaign.frontier.limit_gb or weights_gb
+        if cell.searched and limit_gb < weights_gb:
+            fault = f"frontier.limit_gb {limit_gb:g} is less than the weights of {cell.slug}"
+            raise loaded.placed(UserError(f"{fault}, {significant(weights_gb)} GB a device", ("frontier", "limit_gb")))
     return loaded
 
 

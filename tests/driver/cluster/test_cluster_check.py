@@ -269,6 +269,10 @@ def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, reposi
     tokenising = [line for line in str(error.value).splitlines() if " corpus_token" in line]
     assert [line.split("sbatch ")[1].split()[0] for line in tokenising] == ["--partition=gpu", "--partition=cpu"]
     assert not any("--gres" in line for line in tokenising)
+    assert "a run may take" not in str(error.value)
+    (tmp_path / "profile.v9+.yaml").write_text(PROFILE + "set-resources: {train: {runtime: 1}}\n")
+    with pytest.raises(UserError, match="a job of train 1 minutes, but a run may take 15"):
+        cluster_check.check_cluster(tmp_path, tmp_path, LoadedCampaign(campaign))
 
 
 def test_resources_of_a_site_are_no_misspelt_ones():

@@ -252,6 +252,7 @@ CELLS = [
         "work: {micro_batch: largest}\nexecution: {device: cpu}",
         "frontier.limit_gb is missing: the micro-batch of ddp-n1x1 is searched on a CPU",
     ),
+    ("work: {micro_batch: largest}\nfrontier: {limit_gb: 1.0e-4}", "limit_gb 0.0001 is less than the weights"),
 ]
 NO_YAML = [
     ("title: Question: does it scale?\n", 'text with ": " in it needs quotes'),

@@ -129,7 +129,12 @@ def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
             r"add --per-step with A's tokens of a step and B's \(.*, e.g. \{tokens: \"\{global_batch\} \* 1024\"\}\)$",
         ),
         (NANOGPT, {}, r"work a step is: with ab, add --metric steps/s if .*or \{steps: 1\} to compare steps/s\)$"),
-        ("hello\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
+        (
+            "hello\nworld\n",
+            {},
+            r"^it printed 2 lines \(the last: world\), and steps are read from 3 lines or more: print",
+        ),
+        ("hello\nnew\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
         (
             "step 50 time 10 ms\n",
             {"ended": True},

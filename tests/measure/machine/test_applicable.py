@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.machine import applicable, gpus
-from scaleproof.measure.machine.applicable import LEGACY_INDEX, arch_problem, unsupported_reason
+from scaleproof.measure.machine.applicable import LEGACY_INDEX, arch_problem, reason_of_all, unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu
 
 H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-h", 80 * 2**30, (9, 0))
@@ -70,7 +70,15 @@ def test_a_torch_for_other_gpus_says_so(tmp_path, monkeypatch, line, vendor, why
     monkeypatch.setattr(gpus.importlib.util, "find_spec", lambda name: found)
     assert why in unsupported_reason(cell(device="cuda"), [])
     assert gpus.unsupported_vendor() == vendor
+    (tmp_path / "version.py").unlink()  # a file of torch's name, which is not torch
+    assert gpus.unsupported_vendor() is None
     assert gpus.cuda_devices() == []
+
+
+def test_cells_of_which_none_can_run_have_a_reason():
+    single = cell(strategy="single", geometry="1x2")
+    assert reason_of_all([single]) == f"{single.slug}: single is one device without a wrapper; 1x2 has 2"
+    assert reason_of_all([single, cell()]) is None
 
 
 def test_compile_needs_a_compiler(monkeypatch):

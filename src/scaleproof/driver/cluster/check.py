@@ -80,7 +80,8 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
             f"it ended with exit code {code}" if code else "it printed no NAME = VALUE"
         )
         reason = "there is no `scontrol`" if code == NOT_STARTED else f"`scontrol show config`: {words}"
-        jobs = "".join(f"\n  {job_text(request, profile)}" for request in requests)
+        faults = [f"\n    {request.too_short}" if request.too_short else "" for request in requests]
+        jobs = "".join(f"\n  {job_text(job, profile)}{fault}" for job, fault in zip(requests, faults, strict=True))
         raise UserError(f"no Slurm here: {reason}; run this on a login node of the cluster{jobs}")
 
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")

@@ -14,7 +14,10 @@ from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.errors import UserError, describe_first_fault, did_you_mean, nearest_path, shortened
 
 FETCHED = Path("config/models")  # configurations that `scaleproof model fetch` has written
-SIZES = ("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "hidden_size", "n_embd", "intermediate_size")
+# Sizes, and the largest, as of models by shape (model_shapes.py).
+SIZES = dict.fromkeys(("num_hidden_layers", "n_layer", "num_attention_heads", "n_head"), 10_000) | dict.fromkeys(
+    ("hidden_size", "n_embd", "intermediate_size"), 10**7
+)
 CONTEXTS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length")
 # Keys of a config.json that ask for arithmetic which no formula here counts, or which a strategy cannot follow.
 REFUSED = {
@@ -144,11 +147,11 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
         raise UserError(f"{place}: {describe_first_fault(error)}{hint}", key_) from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
         raise UserError(f'{place} is no configuration of transformers: it has no "model_type"', key_)
-    for name in (*SIZES, *CONTEXTS):
+    for name, most in (SIZES | dict.fromkeys(CONTEXTS, 10**7)).items():
         size = architecture.get(name)
-        if isinstance(size, str | float | bool) or (isinstance(size, int) and size < 1):
+        if isinstance(size, str | float | bool) or (isinstance(size, int) and not 1 <= size <= most):
             text = shortened(json.dumps(size))
-            raise UserError(f"{place}: {name} cannot be {text}; allowed: a whole number from 1", key_)
+            raise UserError(f"{place}: {name} cannot be {text}; allowed: a whole number from 1 to {most:,}", key_)
     heads, groups = architecture.get("num_attention_heads"), architecture.get("num_key_value_heads")
     if isinstance(heads, int) and isinstance(groups, int) and (groups < 1 or heads % groups):
         raise UserError(f"{place}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}", key_)

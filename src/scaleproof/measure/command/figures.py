@@ -106,6 +106,12 @@ def _figures_by_arrivals(
     printed_text = f"it had printed {plural(len(texts), 'line')}" if was_ended and len(texts) < FEW_LINES else ""
     if printed_text and 0 < len(texts) < FEWEST:  # no pattern times steps by so few lines
         raise NoFigures(f"{printed_text} (the last: {shortened(texts[-1], 80)}); {MORE_SECONDS}")
+    if is_auto and 0 < len(texts) < FEWEST:
+        advice = "print a line for each step, or time whole runs (workload.figures: whole; of ab: --metric time)"
+        raise NoFigures(
+            f"it printed {plural(len(texts), 'line')} (the last: {shortened(texts[-1], 80)}), and steps are read from "
+            f"{FEWEST} lines or more: {advice}"
+        )
     longer = f"; {LONGER}: {printed_text}" if printed_text else ""
     raise NoFigures(_no_figures_text(cell, texts[-1] if texts else "") + longer)
 

@@ -69,6 +69,12 @@ def reason_anywhere(cell: Cell) -> str | None:
     return None
 
 
+def reason_of_all(cells: Sequence[Cell]) -> str | None:
+    """Return why the first cell can run on no machine, if that is so of all `cells`; else None."""
+    reasons = [cell.command is None and reason_anywhere(cell) for cell in cells]
+    return f"{cells[0].slug}: {reasons[0]}" if all(reasons) else None
+
+
 def _cpu_problem(cell: Cell) -> str | None:
     """Return why `cell` cannot run on this machine's CPU. Returns None where it can."""
     execution = cell.execution

@@ -217,6 +217,7 @@ def _torch_built_for(name: str) -> str | None:
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None
-    text = (Path(spec.origin).parent / "version.py").read_text()
+    file = Path(spec.origin).parent / "version.py"
+    text = file.read_text() if file.is_file() else ""  # something else of torch's name, which no import survives
     version = re.search(rf"^{name}\b[^=]*= *['\"]([^'\"]+)", text, re.MULTILINE)
     return version[1] if version else None

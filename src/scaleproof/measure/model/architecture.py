@@ -90,7 +90,7 @@ def _set_for_measurement(config: PreTrainedConfig) -> None:
 def network_faults(network: PreTrainedModel, vocab_size: int, classifies: bool) -> Iterator[str]:
     """Yield reasons why formulas, strategies or the comparison of losses would be wrong for this network."""
     rows = cast(nn.Embedding, network.get_input_embeddings()).num_embeddings
-    if rows < vocab_size:
+    if not vocab_size <= rows <= 2 * vocab_size:  # more: padding, at most
         yield f"it has {rows} embeddings for {vocab_size} tokens; make as many as its function's vocab_size says"
     if len(_lists_of_blocks(network)) != 1:
         yield "it has no single list of as many blocks as layers"

@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -96,6 +97,18 @@ def _load_function(path: Path, name: str) -> Any:
     if not callable(getattr(module, name, None)):
         raise model_fault(f'{path} has no function "{name}"')
     function = getattr(module, name)
+    if inspect.isfunction(function) and not _takes_vocab_size(function):
+        line = function.__code__.co_firstlineno
+        raise model_fault(f"{path}, line {line}: {name} is called with one argument; write def {name}(vocab_size)")
     if inspect.iscoroutinefunction(function):
         raise model_fault(f'{path}: "{name}" returns a coroutine, no model of transformers: write def, without async')
     return function
+
+
+def _takes_vocab_size(function: Callable[..., object]) -> bool:
+    """Return whether a function can be called with `vocab_size` alone."""
+    try:
+        inspect.signature(function).bind(vocab_size=0)
+    except TypeError:
+        return False
+    return True

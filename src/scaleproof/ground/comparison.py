@@ -50,12 +50,18 @@ class Compared:
         """The codes of `suspect`, each with its side: "machine-busy (B)"."""
         return [f"{code} ({self.suspect_sides.get(code, 'A and B')})" for code in self.suspect]
 
-    @property
-    def times_runs(self) -> float:
-        """How many times the runs would make the interval, as narrow as their square root, leave out 1."""
-        if not self.ratio or not self.low or not self.high or self.ratio == 1:
-            return math.inf
-        return float((math.log(self.high / self.low) / 2 / math.log(self.ratio)) ** 2)
+    def is_decided_with(self, times: int) -> bool:
+        """Return whether so many times the runs, with the same ratio and spread, would make the interval leave out 1.
+
+        The standard error falls with the square root of the runs, Student's quantile with the degrees of freedom, which
+        grow by Welch's formula as n - 1 does.
+        """
+        n = min(self.runs)
+        if not self.ratio or not self.low or not self.high or self.freedom is None or n < 2:
+            return False
+        freedom = self.freedom * (times * n - 1) / (n - 1)
+        narrowing = _quantile(freedom, self.claims) / _quantile(self.freedom, self.claims) / math.sqrt(times)
+        return abs(math.log(self.ratio)) > math.log(self.high / self.low) / 2 * narrowing
 
 
 class Comparisons(TypedDict):
@@ -101,9 +107,13 @@ def _simultaneous_bounds(compared: Compared, claims: int) -> tuple[float | None,
     if claims == 1:
         return low, high
     # The interval is symmetric on the logarithm; Student's quantile for so many claims replaces that for one.
-    widening = stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(freedom, (1 + CONFIDENCE) / 2)
-    half_width = math.log(high / ratio) * float(widening)
+    half_width = math.log(high / ratio) * _quantile(freedom, claims) / _quantile(freedom, 1)
     return ratio * math.exp(-half_width), ratio * math.exp(half_width)
+
+
+def _quantile(freedom: float, claims: int) -> float:
+    """Return Student's quantile with which intervals of `claims` comparisons hold at once with 95 % (Bonferroni)."""
+    return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / claims))
 
 
 def why_incomparable(unexpected: list[str], vary: list[str]) -> str:

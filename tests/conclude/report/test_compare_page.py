@@ -113,6 +113,8 @@ def test_the_chart_withholds_what_the_table_withholds():
         (1.03, 1.05, [], "more runs of both sides: with 5 times the runs and the same ratios, 1 of 1 undecided"),
         (1.03, 1.20, [], "further runs are not worth their time: with 5 times the runs and the same ratios, nothing"),
         (1.00, 1.05, [], "further runs are not worth their time"),
+        (1.063, 1.20, [], "more runs of both sides"),  # with 28 degrees of freedom the quantile is smaller, too
+        (1.057, 1.20, [], "further runs are not worth their time"),
         (1.20, 1.05, [], "nothing is left to decide here"),
         (1.20, 1.05, ["machine-busy"], "measure both sides again on a quiet machine"),
         (1.20, 1.05, ["state-differs"], "nothing is left to decide here"),  # a quiet machine does not help
@@ -121,7 +123,7 @@ def test_the_chart_withholds_what_the_table_withholds():
 )
 def test_what_would_decide_a_comparison(ratio, half, suspect, step):
     bounds = {"low": ratio / half, "high": ratio * half} if half else {}
-    compared = Compared("a", "b", (3, 3), (1, 1), [], None, ratio, suspect=suspect, **bounds)
+    compared = Compared("a", "b", (3, 3), (1, 1), [], None, ratio, suspect=suspect, freedom=4, **bounds)
     assert step_of_comparison([compared]).startswith(step)
 
 
@@ -139,7 +141,7 @@ def test_what_would_decide_a_comparison(ratio, half, suspect, step):
 def test_an_open_comparison_of_fewer_than_three_runs_asks_for_three(runs, half, suspect, step):
     bounds = {"low": 1.1 / half, "high": 1.1 * half} if half else {}
     decided = Compared("a", "b", (2, 2), (1, 1), [], None, 1.5, low=1.4, high=1.6)  # needs no third run
-    compared = Compared("a", "b", runs, (1, 1), [], None, 1.1, suspect=suspect, **bounds)
+    compared = Compared("a", "b", runs, (1, 1), [], None, 1.1, suspect=suspect, freedom=4, **bounds)
     assert step_of_comparison([decided, compared]).startswith(step)
 
 

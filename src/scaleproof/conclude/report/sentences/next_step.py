@@ -151,7 +151,7 @@ def step_of_comparison(compared: Sequence[Compared]) -> str:
     """Return what would decide a comparison of two results, or NOTHING_OPEN."""
     claims = [claim_on(cell) for cell in compared if cell.ratio is not None]
     undecided = [cell for cell in compared if claim_on(cell) == UNDECIDED]
-    in_reach = [cell for cell in undecided if cell.times_runs <= MOST_TIMES]
+    in_reach = [cell for cell in undecided if cell.is_decided_with(MOST_TIMES)]
     further = f"with {MOST_TIMES} times the runs and the same ratios"
     if not claims:
         return "remove what forbids a ratio; what is meant to differ is named with --vary"

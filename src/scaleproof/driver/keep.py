@@ -20,7 +20,7 @@ from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.ground.records.kept_code import keep_code
+from scaleproof.ground.records.kept_code import KEPT, keep_code
 from scaleproof.ground.records.lost_results import records_of_runs
 from scaleproof.ground.records.run import (
     CAPTURE,
@@ -201,10 +201,13 @@ def rest_text(loaded: LoadedCampaign, results: Path) -> str:
 
     It goes by times alone where it has no record of what was made of the runs.
     """
-    page = results / loaded.name / "report.html"
-    if all((folder / METRICS).is_file() for folder in loaded.runs(results)):
-        return "snakemake will make the rest of the results from them"
-    return f"to make the missing runs: {derive_again_command(page)}"
+    folder = results / loaded.name
+    if all((run / METRICS).is_file() for run in loaded.runs(results)):
+        text = "snakemake will make the rest of the results from them"
+    else:
+        text = f"to make the missing runs: {derive_again_command(folder / 'report.html')}"
+    older = "\n  they are of older code: a cell with runs of today's is not compared with them"
+    return text + older * (folder / KEPT).is_file()
 
 
 def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:

@@ -241,7 +241,7 @@ ANSWERS: Words = {
     "ok": "A run that has its numbers. Of scaleproof gate: a change that chance explains.",
     "worse": "Of scaleproof gate: a rate below the earlier results by more than their spread explains.",
     "cannot tell, cannot tell yet, not compared": "Runs decide nothing: their spread is larger than the difference in "
-    "question, or they are not of the same work. More repeats help in the first case.",
+    "question, or they are not of the same work, code, versions or hardware. More repeats help in the first case.",
     "global = micro x accum. x devices, gradient accumulation": "Samples of a step: those of a pass on one device, "
     "times passes before an update, times devices.",
     "tokens/step, tokens/run": "Global batch times sequence length; of a run those of all timed steps together.",

@@ -360,6 +360,8 @@ def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
     prefix = f"{identity}/" if is_cell_or_run else f"{identity.rpartition('/')[0]}/"  # "cells/ddp-n1x2/"
     if columns := [name.removeprefix(prefix) for name in quantities if name.startswith(prefix)]:
         column = columns[0] if is_cell_or_run else nearest_name(identity.removeprefix(prefix), columns)
+        if not is_cell_or_run and identity.endswith("_per_s"):  # samples, steps: of a command the rate has one name
+            column = "tokens_per_s"
         nearest = column and f"{prefix}{column}"
         figures = ", ".join(columns)
     else:

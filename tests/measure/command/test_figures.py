@@ -132,7 +132,7 @@ def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
         (
             "hello\nworld\n",
             {},
-            r"^it printed 2 lines \(the last: world\), and steps are read from 3 lines or more: print",
+            r"^it printed 2 lines \(the last: world\); steps are read from 3 lines on; a program",
         ),
         ("hello\nnew\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
         (

@@ -107,7 +107,8 @@ def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
     if corpus.form == "csv" and len(names) == 1:
         for separator in ";\t|":
             if separator in names[0]:
-                return f"has columns separated by {separator!r}; csv is read with commas"
+                rewritten = f"pandas.read_csv(FILE, sep={separator!r}).to_csv(NEW, index=False)"
+                return f"has columns separated by {separator!r}; csv is read with commas: {rewritten} writes them"
     key_of_table = "label" if absent == corpus.label else "field"
     hint = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
     fields = f"{did_you_mean(absent, names)} Fields there: {shortened(', '.join(names), 300) or 'none'}"

@@ -23,6 +23,7 @@ LEAST_WINDOW_S = 0.5  # a shorter window says little by the launcher's clock
 FEW_LINES = 100  # a program that has printed more says nothing new in a longer run
 LONGER = "let it train longer"  # advice in messages on programs that were ended too early
 MORE_SECONDS = f"{LONGER} (work.seconds; of ab: --seconds)"
+AS_WHOLE = "a program that prints no step is timed as a whole (workload.figures: whole; of ab: --metric time)"
 
 
 class NoFigures(Exception):
@@ -55,8 +56,7 @@ def read_figures(
     times the steps of a program that only counts them. `was_ended`: the launcher ended the program early.
     """
     if not log.stat().st_size:
-        as_whole = "a program that prints no step is timed as a whole (workload.figures: whole; of ab: --metric time)"
-        raise NoFigures(f"it printed nothing; {MORE_SECONDS if was_ended else as_whole}")
+        raise NoFigures(f"it printed nothing; {MORE_SECONDS if was_ended else AS_WHOLE}")
 
     lines = log.read_text("utf-8", "replace").split("\n")
     printed = _read_printed(log, lines, cell, read, arrivals)
@@ -103,17 +103,12 @@ def _figures_by_arrivals(
     texts = [line.strip() for line in lines if line.strip()]
     if progress:
         return _figures_of_progress(progress, cell, texts[-1])
-    printed_text = f"it had printed {plural(len(texts), 'line')}" if was_ended and len(texts) < FEW_LINES else ""
-    if printed_text and 0 < len(texts) < FEWEST:  # no pattern times steps by so few lines
-        raise NoFigures(f"{printed_text} (the last: {shortened(texts[-1], 80)}); {MORE_SECONDS}")
-    if is_auto and 0 < len(texts) < FEWEST:
-        advice = "print a line for each step, or time whole runs (workload.figures: whole; of ab: --metric time)"
-        raise NoFigures(
-            f"it printed {plural(len(texts), 'line')} (the last: {shortened(texts[-1], 80)}), and steps are read from "
-            f"{FEWEST} lines or more: {advice}"
-        )
-    longer = f"; {LONGER}: {printed_text}" if printed_text else ""
-    raise NoFigures(_no_figures_text(cell, texts[-1] if texts else "") + longer)
+    was_cut = was_ended and len(texts) < FEW_LINES
+    printed_text = f"it {'had ' * was_cut}printed {plural(len(texts), 'line')}"
+    if (was_cut or is_auto) and 0 < len(texts) < FEWEST:  # no pattern times steps by so few lines
+        advice = MORE_SECONDS if was_cut else f"steps are read from {FEWEST} lines on; {AS_WHOLE}"
+        raise NoFigures(f"{printed_text} (the last: {shortened(texts[-1], 80)}); {advice}")
+    raise NoFigures(_no_figures_text(cell, *texts[-1:]) + f"; {LONGER}: {printed_text}" * was_cut)
 
 
 def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
@@ -384,8 +379,7 @@ def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None
     It is the printed amount, else the campaign's work of its steps, else one epoch. `rate_of`: whether the program is
     known to print the rate of a "device", or of "all".
     """
-    is_of_device = (cell.workload.rate_of or rate_of) == "device"
-    devices = cell.execution.geometry.n_devices if is_of_device else 1
+    devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or rate_of) == "device" else 1
     printed_amounts: dict[WorkUnit, list[float]] = {"tokens": [], "samples": []}
     for span in spans:
         seconds_of_rate = devices * (span.seconds or 0.0)  # the time by which a printed rate is multiplied

@@ -281,11 +281,13 @@ def _incomparable_bullets(report: ScalingReport, group: SizeRanking) -> Iterator
             continue
         if entry.incomparable == ["repeats"]:
             reason = f"with {plural(entry.tokens_per_sec_global.n, 'repeat')}, {FEWEST_REPEATS} are needed"
+            remedy, cells = "Run it again", entry.cell
         else:
             verb = "differ" if len(entry.incomparable) > 1 else "differs"
             reason = f"as {', '.join(entry.incomparable)} {verb} from {group.cells[0].cell}"
-        command = f"scaleproof retry config/campaigns/{report.campaign}.yaml --cell {entry.cell}"
-        text = f"{entry.cell}, {reason}. Run it again: {command}"
+            remedy, cells = "Run all alike", "all"  # what is here now may be neither's
+        command = f"scaleproof retry config/campaigns/{report.campaign}.yaml --cell {cells}"
+        text = f"{entry.cell}, {reason}. {remedy}: {command}"
         yield Bullet("incomparable", "Not compared", text, cells=(entry.cell,))
 
 

@@ -12,7 +12,8 @@ from synthetic import rewrite, write_run
 from scaleproof.driver import snakemake_view, stale
 from scaleproof.driver.keep import keep, measured_beside, unrecorded_text
 from scaleproof.driver.snakemake_view import Seen
-from scaleproof.driver.stale import stale_runs, stale_text
+from scaleproof.driver.stale import stale_runs
+from scaleproof.driver.stale_text import stale_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
@@ -214,3 +215,31 @@ def test_a_job_of_several_runs_makes_again_what_is_of_other_code(tmp_path, repos
     assert "--forcerun shared_job --" in text
     monkeypatch.setattr("scaleproof.driver.keep.finished_run", lambda folder, cell: read_run(folder).metrics)
     assert unrecorded_text(loaded, results, loaded.records(results)) is None
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_pairs_of_another_configuration_are_measured_again_by_force(measured, monkeypatch, is_seen):
+    """Without a record of its own, Snakemake takes them for up to date."""
+    loaded, results = measured
+    arms = "compare: [{name: fused, a: {fused_optimizer: false}, b: {fused_optimizer: true}}]\n"
+    loaded.path.write_text(TEXT + arms)
+    _, *cells = LoadedCampaign(loaded.path).comparisons["fused"]
+    pairs = results / "sizes/compare/fused/pairs.json"
+    for arm, cell in zip("ab", cells, strict=True):
+        run = write_run(results / "other", cell, 1)
+        shutil.copytree(run.folder, pairs.with_name("pair1") / arm)
+    pairs.write_text("{}")
+    view = {pairs: Seen("pairs", pending=False, recorded=False)} if is_seen else {}
+    monkeypatch.setattr(stale, "ask_snakemake", lambda targets: view)
+    monkeypatch.setattr(stale, "code_sha256", lambda *entries: "c" * 64)
+    assert "comparison" not in stale_text(stale_runs(loaded.path, results))
+
+    again = f"snakemake --cores 2 --forcerun {pairs} -- {results}/sizes/report.html"
+    loaded.path.write_text(TEXT + arms.replace("false", "false, seed: 7").replace("true", "true, seed: 7"))
+    text = stale_text(stale_runs(loaded.path, results))
+    assert "sizes: 1 comparison would be measured again, because its configuration changed\n" in text
+    assert f"to measure them again: {again}\n" in text
+    loaded.path.write_text(TEXT.replace("25", "26") + arms)
+    text = stale_text(stale_runs(loaded.path, results))
+    assert "; with them 1 comparison\n" in text
+    assert f" --results {results} && {again}\n" in text

@@ -183,7 +183,8 @@ def stale(args: argparse.Namespace) -> None:
 
     Measured again are runs, and what is measured beside them, such as traces. Raises SystemExit(1) for any of these.
     """
-    from scaleproof.driver.stale import stale_runs, stale_text
+    from scaleproof.driver.stale import stale_runs
+    from scaleproof.driver.stale_text import stale_text
     from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, other_folder_hint
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 

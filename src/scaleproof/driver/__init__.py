@@ -12,6 +12,7 @@ __all__ = [
     "rehearse",
     "snakemake_view",
     "stale",
+    "stale_text",
     "surroundings",
     "targets",
 ]

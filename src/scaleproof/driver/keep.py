@@ -8,7 +8,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from scaleproof.driver import snakemake_view
@@ -27,13 +27,14 @@ from scaleproof.ground.records.run import (
     LAUNCHER,
     METRICS,
     METRICS_SEAL,
+    PAIRS,
     Run,
     keep_command,
     read_planned,
     retry_command,
 )
 from scaleproof.ground.snakemake_command import derive_again_command, options_for, results_option
-from scaleproof.measure.launch.pairs import PAIRS, first_pair
+from scaleproof.measure.launch.pairs import first_pair
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
 from scaleproof.measure.launch.shared_job import changed_files, finished_run
 from scaleproof.measure.reference.schema import FOLDER
@@ -146,12 +147,11 @@ def measured_beside(loaded: LoadedCampaign, results: Path, fitting: bool = True)
     if its folder has any .json, even if the file itself is missing.
     """
     folder = results / loaded.name
-    traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
-    rules = {trace: "trace_capture" for trace, cell in traces.items() if not fitting or _is_record_of(cell, trace)}
-    for name, (comparison, a, b) in loaded.comparisons.items():  # all pairs have the configuration of the first
-        pair = folder / "compare" / name / f"pair{first_pair(comparison)}"
-        if not fitting or all(_is_record_of(arm, pair / side / METRICS) for arm, side in ((a, "a"), (b, "b"))):
-            rules[pair.with_name(PAIRS)] = "pairs"
+    rules = {
+        path: rule
+        for path, rule, records in _records_beside(loaded, folder)
+        if not fitting or all(_fingerprint_in(record) == cell.fingerprint for record, cell in records.items())
+    }
     rules |= {folder / FOLDER / f"{workload}.json": "reference" for workload in cells_by_workload(loaded.cells)}
     rules |= {folder / "sweep" / group / "sweep.json": "sweep" for group in loaded.communicating_groups}
     # A file's name may say what is trained (references): after a change of keys the campaign plans another name, and
@@ -159,14 +159,37 @@ def measured_beside(loaded: LoadedCampaign, results: Path, fitting: bool = True)
     return {path: rule for path, rule in rules.items() if any(path.parent.glob(path.name if fitting else "*.json"))}
 
 
+def measured_otherwise(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
+    """Return file -> its rule for traces and comparisons that are there with another configuration than is planned."""
+    return {
+        path: rule
+        for path, rule, records in _records_beside(loaded, results / loaded.name)
+        if path.is_file()
+        and any(_fingerprint_in(record) not in (None, cell.fingerprint) for record, cell in records.items())
+    }
+
+
+def _records_beside(loaded: LoadedCampaign, folder: Path) -> Iterator[tuple[Path, str, dict[Path, Cell]]]:
+    """Yield the file of each trace and comparison of a campaign, its rule, and its records -> what they are to be of.
+
+    All pairs of a comparison have the configuration of the first. `folder`: the results of the campaign.
+    """
+    for cell in loaded.traced:
+        trace = folder / "traces" / cell.slug / CAPTURE
+        yield trace, "trace_capture", {trace: cell}
+    for name, (comparison, a, b) in loaded.comparisons.items():
+        pair = folder / "compare" / name / f"pair{first_pair(comparison)}"
+        yield pair.with_name(PAIRS), "pairs", {pair / "a" / METRICS: a, pair / "b" / METRICS: b}
+
+
 def counted_text(rules: Iterable[str]) -> str:
     """Describe what jobs of these rules have made: "1 trace, 2 references"."""
     return ", ".join(plural(number, MEASURED[rule]) for rule, number in Counter(rules).items())
 
 
-def _is_record_of(cell: Cell, record: Path) -> bool:
-    """Return whether the file `record` of a run or trace is there, with the configuration of `cell`."""
-    return read_part(record, lambda content: content["fingerprint"]) == cell.fingerprint
+def _fingerprint_in(record: Path) -> str | None:
+    """Return the fingerprint of a run or trace by its file; None where that is missing or damaged."""
+    return read_part(record, lambda content: str(content["fingerprint"]))
 
 
 def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:

@@ -25,6 +25,11 @@ def derive_again_command(page: Path) -> str:
     return f"snakemake {options_for(page)} {force_tables(page.parent)}{page}"
 
 
+def make_again_command(page: Path, files: Iterable[Path | str]) -> str:
+    """Return the command that makes `files` of a campaign again, and then its page, whatever Snakemake thinks."""
+    return f"snakemake {options_for(page)} --forcerun {' '.join(map(str, files))} -- {page}"
+
+
 def force_tables(campaign: Path | str) -> str:
     """Return the options that force the table of runs and the findings of a folder, from which all else is made.
 

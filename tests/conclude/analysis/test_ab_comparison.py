@@ -8,6 +8,7 @@ from synthetic import campaign, cells, rewrite, write_failure, write_run
 from scaleproof.conclude.analysis.ab_comparison import comparison_report, do_same_work, read_pairs
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.ground.campaign.cells import arms_of
+from scaleproof.ground.errors import UserError
 
 
 @pytest.fixture
@@ -52,6 +53,14 @@ def test_other_provenance_is_incomparable_and_give_no_number(make):
     assert found.status == "incomparable"
     assert "torch_version: a | b" in found.why
     assert found.estimate is None
+
+
+def test_pairs_of_another_configuration_are_refused_with_what_measures_them_again(make):
+    def with_other_steps(k, arm, run):
+        return rewrite(run, lambda data: data.update(fingerprint="0" * 16)) if (k, arm) == (8, "b") else run
+
+    with pytest.raises(UserError, match=r"of another configuration than .* snakemake .*--forcerun .*pairs\.json -- "):
+        make(change=with_other_steps)
 
 
 def test_findings_name_the_arm_of_a_pair(make):

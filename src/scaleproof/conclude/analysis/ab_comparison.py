@@ -15,12 +15,13 @@ from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.confidence import CONFIDENCE
-from scaleproof.ground.configurations import configuration_differences
+from scaleproof.ground.configurations import changed_keys, configuration_differences
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.finding import Finding, Findings, codes_above_note
 from scaleproof.ground.records.comparison_report import AbComparison, ArmRate, ComparisonArms, ComparisonReport
 from scaleproof.ground.records.result_file import Estimated
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, read_run
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, pairs_again_command, read_run
 from scaleproof.ground.records.unreadable import is_readable, unreadable_run
 
 Status = Literal["ok", "incomplete", "invalid", "incomparable"]
@@ -52,9 +53,10 @@ def read_comparisons(folder: Path, comparisons: Mapping[str, tuple[Comparison, C
 
 
 def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
-    """Return the pairs of the cells `a` and `b` that the pairs.json at `path` lists. UserError where it is damaged.
+    """Return the pairs of the cells `a` and `b` that the pairs.json at `path` lists.
 
-    An arm whose metrics are damaged is a run without numbers.
+    An arm whose metrics are damaged is a run without numbers. Raises UserError where pairs.json is damaged, or a run is
+    of another configuration than its cell.
     """
 
     def pair_of_entry(entry: dict[str, Any]) -> Pair:  # keys: null, pair (its number), a and b (folders)
@@ -86,6 +88,10 @@ def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
         run = read_run(folder)
     except DamagedMetrics as error:
         run = unreadable_run(folder, campaign="", cell=cell, repeat=pair, problem=str(error))
+    if run.metrics.fingerprint != cell.fingerprint:
+        keys = changed_keys(run.metrics.config, cell.config)
+        fault = f"{folder / METRICS} is a run of another configuration{keys and f' ({keys})'} than the campaign plans"
+        raise UserError(f"{fault}. Measure the pairs again: {pairs_again_command(folder.parents[1])}")
     return replace(run, label=label)
 
 

@@ -1,7 +1,7 @@
 """Reading a run folder."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merge_steps, window_figures
 from scaleproof.ground.records.steps import loss_series, median, read_steps, step_ends_s, window_steps
-from scaleproof.ground.snakemake_command import RESULTS, results_option, snakemake_command
+from scaleproof.ground.snakemake_command import RESULTS, make_again_command, results_option, snakemake_command
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -28,6 +28,7 @@ BENCHMARK = "benchmark.tsv"  # of Snakemake: the seconds of the run's job
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
 MANIFEST = "manifest.json"  # written with the report, of all files
 CAPTURE = "capture.json"  # of a traced run, in a folder of its own
+PAIRS = "pairs.json"  # of a comparison: its pairs of runs, each in a folder beside it
 
 
 class DamagedMetrics(UserError):
@@ -154,15 +155,26 @@ def timed_runs(runs: Iterable[Run]) -> list[TimedRun]:
     return [run for run in runs if isinstance(run, TimedRun)]
 
 
-def retry_command(campaign: Path, cells: Iterable[str], results: Path = RESULTS) -> str:
+def retry_command(campaign: Path, cells: Iterable[str], results: Path = RESULTS, beside: Collection[Path] = ()) -> str:
     """Return the shell command that repeats `cells` and remakes the report, even where Snakemake takes them for done.
 
     `campaign`: its file; `cells`: also single runs, CELL/repK; none: all that failed or are damaged. `results`: the
-    folder that has its results.
+    folder that has its results. `beside`: files that are measured again with them.
     """
     options = "".join(f" --cell {cell}" for cell in cells)
     report = results / campaign.stem / "report.html"
-    return f"scaleproof retry {campaign}{options}{results_option(results)} && {snakemake_command(report)}"
+    again = make_again_command(report, beside) if beside else snakemake_command(report)
+    return f"scaleproof retry {campaign}{options}{results_option(results)} && {again}"
+
+
+def pairs_again_command(folder: Path, pairs: Iterable[str] = ()) -> str:
+    """Return the shell command that measures pairs of a comparison again, those that do not fit its campaign any more.
+
+    `folder`: results/NAME/compare/COMPARISON. `pairs`: names of its pairs that are damaged, and so removed before.
+    """
+    removed = " ".join(str(folder / pair) for pair in pairs)
+    again = make_again_command(folder.parents[1] / "report.html", [folder / PAIRS])
+    return f"rm -r {removed} && {again}" if removed else again
 
 
 def keep_command(campaign: Path, results: Path) -> str:
@@ -173,10 +185,12 @@ def keep_command(campaign: Path, results: Path) -> str:
 def _retry_command_of_run(folder: Path, campaign: str, whole_cell: bool = False) -> str:
     """Return the shell command that repeats the run in `folder`. `campaign`: what the run's record says.
 
-    A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says; for other folders the
-    command names no run. `whole_cell`: measure the other runs of its cell as well.
+    A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says; one of a pair is repeated
+    with the whole pair; for other folders the command names no run. `whole_cell`: measure the others of its cell, too.
     """
     results, runs = RESULTS, []
+    if len(folder.parents) > 3 and folder.parents[2].name == "compare":  # .../compare/COMPARISON/pair1/a
+        return pairs_again_command(folder.parents[1], [folder.parent.name])
     if len(folder.parents) > 3 and folder.parents[1].name == "runs":
         campaign, results = folder.parents[2].name, folder.parents[3]
         runs = [folder.parent.name if whole_cell else f"{folder.parent.name}/{folder.name}"]

@@ -11,9 +11,8 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.files import write_json
 from scaleproof.ground.records.metrics import Failed, Timed
+from scaleproof.ground.records.run import PAIRS
 from scaleproof.measure.launch.shared_job import finished_run
-
-PAIRS = "pairs.json"
 
 
 class PairEntry(TypedDict):

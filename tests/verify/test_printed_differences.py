@@ -1,5 +1,6 @@
 """What `scaleproof verify` prints of results of which a file was changed: the cause, and not what follows from it."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -159,6 +160,16 @@ def no_pairs(folder: Path) -> None:
     shutil.rmtree(folder / "compare")
 
 
+def a_pair_cut_off(folder: Path) -> None:
+    path = folder / "compare/accumulation/pair3/b/steps.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
+
+
+def a_trace_edited(folder: Path) -> None:
+    path = folder / "traces/ddp-n1x2/profile_summary.json"
+    path.write_text(path.read_text() + " ")
+
+
 @pytest.mark.parametrize(
     ("change", "file", "most_lines"),
     [
@@ -197,6 +208,7 @@ def no_pairs(folder: Path) -> None:
         (no_claims, "claims.json: is missing", 2),
         (tables_of_results_gone, "results: 3 files are missing: ", 2),
         (link_to_itself, "runs: 1 run (ddp-n1x2/rep7) that the report does not have: were they taken out", 2),
+        (a_pair_cut_off, "/pair3/b/steps.csv: sha256: is ", 2),
         (no_pairs, "compare: 49 files are missing: accumulation/pair1/a/RUN_COMPLETE.txt, ", 2),
     ],
 )
@@ -211,6 +223,62 @@ def test_the_changed_file_is_named_and_what_follows_is_counted(
     assert last.startswith("FAIL")
     assert 1 <= len(lines) < most_lines
     assert all(file in line for line in lines)
+
+
+def a_slower_run_under_a_new_seal(folder: Path) -> None:
+    path = folder / "runs/ddp-n1x2/rep1/training_metrics.json"
+    metrics = json.loads(path.read_text())
+    metrics["window"]["wall_time_sec"] *= 1.03
+    path.write_text(json.dumps(metrics))
+    _renew_hash(folder, path)
+
+
+def a_faster_cell_under_a_new_seal(folder: Path) -> None:
+    a_figure(folder)
+    _renew_hash(folder, folder / "cells.csv")
+    chart = folder / "charts/speedup.svg"
+    chart.write_text(chart.read_text() + " ")
+
+
+def _renew_hash(folder: Path, path: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][path.relative_to(folder).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("change", "start"),
+    [
+        (a_slower_run_under_a_new_seal, "runs/ddp-n1x2/rep1/training_metrics.json: window.tokens_per_sec_global: is "),
+        (a_faster_cell_under_a_new_seal, "cells.csv: ddp-n1x2, tokens_per_s: is 26162"),
+    ],
+)
+def test_what_is_computed_again_hides_behind_no_hash(
+    tmp_path: Path, change: Callable[[Path], None], start: str
+) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    change(tmp_path / "demo")
+    lines = scaleproof("verify", "demo", cwd=tmp_path).stdout.splitlines()
+    assert "manifest.json: manifest_sha256: changed since the report was written" in lines
+    assert len([line for line in lines if line.startswith(start)]) == 1
+
+
+def test_what_was_measured_beside_the_runs_has_a_cure(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "results/demo")
+    for name in ("README.md", "campaign.yaml", "LICENSE"):  # of a publication, which is not edited
+        (tmp_path / "results/demo" / name).unlink()
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "config/campaigns/demo.yaml").touch()
+    assert "Restore" not in scaleproof("verify", "results/demo", cwd=tmp_path).stdout
+    for change in (a_pair_cut_off, a_trace_edited):
+        change(tmp_path / "results/demo")
+    trace, profile = "traces/ddp-n1x2", "profile_summary.json"
+    force = "snakemake --cores 2 --forcerun results/demo"
+    assert scaleproof("verify", "results/demo", cwd=tmp_path).stdout.splitlines()[-2:] == [
+        f"Restore compare/accumulation, or make again: rm -r results/demo/compare/accumulation/pair3 && "
+        f"{force}/compare/accumulation/pairs.json -- results/demo/report.html",
+        f"Restore {trace}/{profile}, or make again: {force}/{trace}/{profile} -- results/demo/report.html",
+    ]
 
 
 def test_results_of_ones_own_end_with_what_makes_a_lost_file_again(tmp_path: Path) -> None:

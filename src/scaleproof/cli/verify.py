@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.json_faults import NEWER
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.ground.snakemake_command import RESULTS, derive_again_command, results_option
+from scaleproof.ground.snakemake_command import RESULTS, derive_again_command, make_again_command, results_option
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
@@ -32,6 +32,7 @@ UNREADABLE = "not readable"
 USUAL_LOSS = 5.0  # %, what a rate may fall by in a gate without --difference
 UNDECIDED = 5  # exit code, as of scaleproof ab
 MEASURED_BESIDE = ("compare", "reference", "sweep", "traces")  # folders of results beside runs, which are no page's
+NO_SOURCES = ("manifest.json", "report.html", "charts", "tables")  # from these no figure of another file is computed
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
 
@@ -96,7 +97,7 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     others = dict.fromkeys("/".join(names) for names in stray)
     runs = dict.fromkeys("/".join(names) for names in folders if names not in stray)
     is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)
-    has_other_missing = any(d.file.split("/")[0] in MEASURED_BESIDE and _is_missing_file(d) for d in differences)
+    beside = [d for d in differences if d.file.split("/")[0] in MEASURED_BESIDE and d.file not in no_cure]
     campaign = CAMPAIGNS / f"{folder.name}.yaml"
     cures = []
     if newer_files:
@@ -108,9 +109,29 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
         cures.append(f"Restore the files of runs{again}")
     elif is_derived:  # a retry makes these again, too
         cures.append(f"What is derived is made again by: {derive_again_command(folder / 'report.html')}")
-    if has_other_missing:
+    changed_beside = [d.file for d in beside if not _is_missing_file(d)]
+    if campaign.is_file():
+        cures += [
+            f"Restore {files}, or make again: {command}" for files, command in _beside_again(folder, changed_beside)
+        ]
+    if len(changed_beside) < len(beside):
         cures.append("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
     return cures
+
+
+def _beside_again(folder: Path, files: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield a comparison, or other files, that were measured beside the runs, with what makes them again.
+
+    `files`: those that are changed or damaged, relative to `folder`.
+    """
+    from scaleproof.ground.records.run import pairs_again_command
+
+    pairs = [Path(file) for file in files if file.startswith("compare/")]  # compare/COMPARISON/pair1/a/steps.csv
+    for comparison, of_comparison in group_by(pairs, lambda file: file.parts[1]).items():
+        names = dict.fromkeys(file.parts[2] for file in of_comparison if len(file.parts) > 3)
+        yield f"compare/{comparison}", pairs_again_command(folder / "compare" / comparison, names)
+    if others := dict.fromkeys(file for file in files if not file.startswith("compare/")):
+        yield ", ".join(others), make_again_command(folder / "report.html", [folder / file for file in others])
 
 
 def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int, int]:
@@ -173,12 +194,15 @@ def _folder_of_missing(folder: Path, file: str) -> str:
 
 def _may_follow(difference: "Difference", at_fault: set[str]) -> bool:
     """Return whether a difference may follow from the files `at_fault`, because another file repeats their content."""
-    # A manifest, of which nothing is read, makes no other file unreadable.
-    is_unreadable = UNREADABLE in difference.problem and at_fault != {"manifest.json"}
-    is_in_content = difference.where or is_unreadable or difference.file.startswith("charts/")
     # "scaling.md is missing", said of another file; a part that is missing makes a file unreadable
-    misses_another = difference.problem.endswith(f" {MISSING}") and UNREADABLE not in difference.problem
-    return misses_another or bool(is_in_content and difference.file not in at_fault)
+    is_unreadable = UNREADABLE in difference.problem
+    if difference.problem.endswith(f" {MISSING}") and not is_unreadable:
+        return True
+    first_part, _, _ = difference.file.partition("/")
+    has_sources = any(file.partition("/")[0] not in NO_SOURCES for file in at_fault)
+    if difference.file in at_fault or first_part in ("runs", *MEASURED_BESIDE) or not has_sources:
+        return False
+    return bool(difference.where) or is_unreadable or first_part == "charts"
 
 
 def why(args: argparse.Namespace) -> None:

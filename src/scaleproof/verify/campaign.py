@@ -26,7 +26,7 @@ from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_
 from scaleproof.verify.claim_sentences import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
-from scaleproof.verify.manifest import CAMPAIGN, CRATE, FILES, LINE_ENDS, RENAMED, check_manifest
+from scaleproof.verify.manifest import CAMPAIGN, CHANGED, CRATE, FILES, LINE_ENDS, RENAMED, check_manifest
 from scaleproof.verify.raw import METRICS, PLACES, Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.signature import signer_of
@@ -159,7 +159,11 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
         what = f"{plural(len(left_over), 'run')} ({shortened(', '.join(left_over), 100)}) that the report does not have"
         cure = "were they taken out of the campaign? move them away, or take them in again and make the report"
         differences.append(Difference("runs", "", f"{what}: {cure}"))
-    return list(dict.fromkeys(differences)), len(runs), len(quantities)
+    # A steps.csv with another hash differs from its metrics, too: that difference stays, the manifest's is dropped.
+    hashes = [one for one in differences if one.where == "sha256"]
+    explained = {one.file for one in hashes if not one.problem.startswith(CHANGED)}
+    repeated = {one for one in hashes if one.file in explained and one.problem.startswith(CHANGED)}
+    return [one for one in dict.fromkeys(differences) if one not in repeated], len(runs), len(quantities)
 
 
 def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
@@ -178,10 +182,7 @@ def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
 
 def _with_differences_of_manifest(folder: Path, run_differences: list[Difference]) -> list[Difference]:
     """Return the differences of runs, manifest, signature and crate, without those that a renamed folder causes."""
-    # A steps.csv with another hash differs from its metrics, too: that difference stays, the manifest's is dropped.
-    reported_hashes = {(one.file, "sha256") for one in run_differences if one.where == "sha256"}
     manifest_differences = _line_ends_once(check_manifest(folder))
-    manifest_differences = [one for one in manifest_differences if (one.file, one.where) not in reported_hashes]
     renamed_folders = tuple(f"{one.file}/" for one in manifest_differences if one.problem.startswith(RENAMED))
     other_run_differences = [one for one in run_differences if not one.file.startswith(renamed_folders)]
     _, signature_differences = signer_of(folder)

@@ -27,6 +27,7 @@ DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the
 LINE_ENDS = "only ends of lines or a byte order mark, as git and editors change them"
 LATER_RUN = "a run that the report does not have"
 LATER_FILE = "a file that the report does not have: move it away"
+CHANGED = "changed since the report was written"
 RENAMED = "was renamed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "reference", "forecasts", "tables", "charts", "workflow")
 DRAWN = ("tables", "charts")  # of FOLDERS, those from which nothing but the page is made
@@ -110,7 +111,7 @@ def check_manifest(folder: Path) -> list[Difference]:
     differences = _faults_of_demands(folder, manifest)
     is_edited = manifest.pop(SEAL, None) != _seal(manifest)  # the seal is over all other keys
     if is_edited:
-        differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
+        differences.append(Difference(MANIFEST, SEAL, CHANGED))
     differences += filter(None, (_fault_of_file(folder, name, sha256) for name, sha256 in listed.items()))
 
     runs = {path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json")}
@@ -130,20 +131,19 @@ def check_manifest(folder: Path) -> list[Difference]:
 def _fault_of_file(folder: Path, name: str, expected_sha256: str) -> Difference | None:
     """Return that a listed file is missing, or has another hash than the manifest states; None where it is right."""
     file = folder / name
-    change = "changed since the report was written"
     if not file.is_file():
         is_log = file.suffix == ".log"  # publications have none either: no figure is from a log
         return None if is_log and not file.exists() else Difference(name, "", "is missing")
     size = file.stat().st_size
     if size > MOST_BYTES:  # too large to be read
-        return Difference(name, "", f"has {integer(size)} bytes: {change}")
+        return Difference(name, "", f"has {integer(size)} bytes: {CHANGED}")
     sha256 = sha256_of(file)
     if sha256 == expected_sha256:
         return None
     text = as_written(file.read_bytes()).rstrip(b"\n")
     if expected_sha256 in (hashlib.sha256(text + b"\n" * ends).hexdigest() for ends in range(3)):  # a page has two
-        return Difference(name, "sha256", f"{change} ({LINE_ENDS})")
-    return Difference(name, "sha256", f"{change} ({str(expected_sha256)[:12]} then, {sha256[:12]} now)")
+        return Difference(name, "sha256", f"{CHANGED} ({LINE_ENDS})")
+    return Difference(name, "sha256", f"{CHANGED} ({str(expected_sha256)[:12]} then, {sha256[:12]} now)")
 
 
 def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Difference]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scaleproof.ground.campaign.cells import fingerprint_of
-from scaleproof.ground.errors import describe_first_fault, printable
+from scaleproof.ground.errors import describe_first_fault, plural, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.pointers import pointer_fault
@@ -240,6 +240,8 @@ def _inconsistencies(run: RawRun) -> list[Difference]:
         return []
     if expected_sha256 != run.steps_sha256:
         problem = f"is {run.steps_sha256[:12]}, but {METRICS} says {str(expected_sha256)[:12]}"
+        if run.ok and len(run.window) < (steps := run.metrics["window"]["step_time_n"]):
+            problem += f"; cut off: it has {len(run.window)} of {plural(steps, 'step')}"
         return [Difference(steps_file, "sha256", problem)]
     if run.metrics["fingerprint"] != fingerprint_of(run.metrics["config"]):
         return [Difference(run.path, "fingerprint", "is not that of the configuration beside it")]

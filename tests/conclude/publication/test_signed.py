@@ -103,6 +103,14 @@ def test_a_finding_that_a_stage_dropped_is_named(
     monkeypatch.setattr(gate, "campaign_findings", lambda name, runs: more)
     differences, _, _ = verify_and_audit(copy)
     assert [str(d) for d in differences] == ["findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"]
+    text = (copy / "findings.json").read_text()
+    (copy / "findings.json").write_text(f"{text} ")
+    of_hash, of_finding = verify_and_audit(copy)[0]
+    assert (of_hash.where, of_finding) == ("sha256", *differences)
+    monkeypatch.setattr(gate, "campaign_findings", lambda name, runs: stated)
+    assert verify_and_audit(copy)[0] == [of_hash], "nothing was taken out"
+    monkeypatch.setattr(gate, "campaign_findings", lambda name, runs: more)
+    (copy / "findings.json").write_text(text)
     assert why_rules_differ(copy) == ""
     of_other_rules = stated.model_copy(update={"rules_version": "2-00000000"})
     monkeypatch.setattr(gate, "read_findings", lambda path: of_other_rules)

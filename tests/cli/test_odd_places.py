@@ -221,7 +221,7 @@ def test_stale_names_results_that_are_of_no_campaign(tmp_path):
     (tmp_path / "results/mine").mkdir()
     done = scaleproof("stale", cwd=tmp_path)
     line = "results/renamed: there is no config/campaigns/renamed.yaml; its runs are of the campaign demo"
-    assert done.stdout == f"{line}\n"
+    assert done.stdout == f"{line}: put that file back, or move this folder away\n"
 
 
 def test_stale_without_campaigns_says_so(tmp_path):

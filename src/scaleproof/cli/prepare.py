@@ -219,7 +219,8 @@ def _lines_of_strays(results: Path) -> Iterator[str]:
         record = min(runs.glob(f"*/*/{METRICS}"), default=None)
         name = read_part(record, lambda content: str(content["campaign"])) if record else None
         if name and not file.is_file():
-            yield f"{runs.parent}: there is no {file}; its runs are of the campaign {name}"
+            cure = "put that file back, or move this folder away"
+            yield f"{runs.parent}: there is no {file}; its runs are of the campaign {name}: {cure}"
 
 
 def keep(args: argparse.Namespace) -> None:

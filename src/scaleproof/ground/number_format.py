@@ -22,6 +22,15 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def digits_beside_one(*ratios: float) -> int:
+    """Return with how many digits, three or more, `number` writes none of these ratios as the 1 that it is not."""
+
+    def is_told(ratio: float, digits: int) -> bool:
+        return ratio == 1 or float(number(ratio, digits).replace(",", "")) != 1
+
+    return next((digits for digits in range(3, 16) if all(is_told(ratio, digits) for ratio in ratios)), 16)
+
+
 def integer(value: float) -> str:
     """Return a whole number, a count or a rate, with thousands separators: "12,345"."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"

@@ -82,6 +82,18 @@ def test_results_are_not_compared_with_themselves(two):
         compare_results(two[0] / "rep1", two[0], [])
 
 
+@pytest.mark.parametrize("place", ["results/demo/runs", "elsewhere"])
+def test_a_damaged_run_is_named_with_its_cure(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    run = write_run(tmp_path / place, cells()[0], 1).folder.relative_to(tmp_path)
+    assert len(read_runs_by_cell(run.parent)) == 1
+    (run / "training_metrics.json").write_text("{")
+    with pytest.raises(UserError, match=f"; restore it, .*or move {run} away to compare the others") as fault:
+        read_runs_by_cell(run.parent)
+    again = f"measure it again (scaleproof retry config/campaigns/demo.yaml --cell {run.parent.name}/rep1 && "
+    assert (again in str(fault.value)) == (place != "elsewhere")
+
+
 def test_an_unintended_difference_gives_no_ratio(two):
     (found,), _ = compare_results(*two, [])
     assert found.ratio is None

@@ -24,6 +24,9 @@ def test_each_series_is_forecast_at_twice_and_four_times():
     assert first.low < first.likely[0] < first.value < first.likely[1] < first.high
     assert 9500 * 0.95 < first.value / 32 < 9500
     assert "public tables" in table_text(made)
+    assumed = "From one size: a device is taken to lose 2 % at each doubling"
+    assert assumed in table_text(made)
+    assert assumed not in table_text([forecast for forecast in made if forecast.series == "A"])
 
 
 def test_asked_sizes():

@@ -26,7 +26,7 @@ from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.metrics import Printed
-from scaleproof.ground.records.run import METRICS, TimedRun, read_run
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, Run, TimedRun, read_run, retry_command_of_run
 from scaleproof.ground.snakemake_command import RESULTS
 
 
@@ -66,7 +66,17 @@ def _read_timed_runs(path: Path, besides: Sequence[Path] = ()) -> list[TimedRun]
     other_folders = {"together", "compare"}
     files = [file for file in _metrics_files(path) if not other_folders & set(file.relative_to(path.parent).parts)]
     folders = [file.parent for file in files if not any(file.is_relative_to(folder) for folder in besides)]
-    return [run for run in map(read_run, folders) if isinstance(run, TimedRun)]
+    return [run for run in map(_read_run, folders) if isinstance(run, TimedRun)]
+
+
+def _read_run(folder: Path) -> Run:
+    """Return the run in `folder`. Raises UserError, with the cure, where its metrics are damaged."""
+    try:
+        return read_run(folder)
+    except DamagedMetrics as error:
+        is_of_campaign = folder.match("results/*/runs/*/*")
+        again = f"measure it again ({retry_command_of_run(folder)}), " if is_of_campaign else ""
+        raise UserError(f"{error}; restore it, {again}or move {folder} away to compare the others") from None
 
 
 def _nearest_result(path: Path) -> str:

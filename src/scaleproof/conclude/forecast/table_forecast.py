@@ -23,7 +23,7 @@ class RateForecast:
     """The forecast rate of all devices at a size, or why there is none (`refusal`).
 
     `measured`: the rate that the table has of this size, which is forecast from the smaller sizes alone; `falls`:
-    whether the largest size it is forecast from is slower than a smaller one.
+    whether the largest size it is forecast from is slower than a smaller one; `of_one_size`: whether it has no smaller.
     """
 
     series: str
@@ -32,6 +32,7 @@ class RateForecast:
     refusal: str = ""
     measured: float | None = None
     falls: bool = False
+    of_one_size: bool = False
 
 
 def is_of_cpus(table: Path) -> bool:
@@ -150,7 +151,7 @@ def _rate_forecast(
             reason += f", on a CPU with {cores} cores or more: ranks that share cores are no scaling"
         return RateForecast(name, group.size, None, reason)
     totals = [step.group.size * step.rate for step in sorted(steps, key=lambda step: step.group.size)]
-    return RateForecast(name, group.size, interval, falls=totals[-1] < max(totals))
+    return RateForecast(name, group.size, interval, falls=totals[-1] < max(totals), of_one_size=len(sizes) == 1)
 
 
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
@@ -190,6 +191,9 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
             lines.append("What the table has is forecast from its smaller sizes alone; error: forecast / measured - 1.")
         note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
         lines.append(f"{note} {WITHOUT_POINT}" if has_wide_rate else note)
+    if any(forecast.of_one_size for forecast in forecasts):
+        loss = f"{number(100 * law.FIRST_LOSS, 1)} %"
+        lines.append(f"From one size: a device is taken to lose {loss} at each doubling; a second size would show it.")
     if falling := list(dict.fromkeys(forecast.series for forecast in forecasts if forecast.falls)):
         whose = f" of {', '.join(falling)}" if any(falling) else ""
         lines.append(f"Measured rates{whose} fall with devices, which the law does not know: expect no rise.")

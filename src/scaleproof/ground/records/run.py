@@ -67,7 +67,7 @@ class Run:
             if hashlib.sha256(data).hexdigest() == self.metrics.files.get(STEPS):
                 return data
             fault = f"{path} is not the file that {METRICS} beside it describes (its sha256 differs)"
-        command = _retry_command_of_run(path.parent, self.metrics.campaign)
+        command = retry_command_of_run(path.parent, self.metrics.campaign)
         raise UserError(f"{fault}; measure it again: {command}")
 
     @cached_property
@@ -182,7 +182,7 @@ def keep_command(campaign: Path, results: Path) -> str:
     return f"scaleproof keep {campaign}{results_option(results)}"
 
 
-def _retry_command_of_run(folder: Path, campaign: str, whole_cell: bool = False) -> str:
+def retry_command_of_run(folder: Path, campaign: str = "", whole_cell: bool = False) -> str:
     """Return the shell command that repeats the run in `folder`. `campaign`: what the run's record says.
 
     A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says; one of a pair is repeated
@@ -210,7 +210,7 @@ def read_planned(folder: Path, cell: Cell, repeat: int) -> Run:
         actual = run.name if is_another_run else f"a run of another configuration{keys and f' ({keys})'}"
         raise UserError(
             f"{folder / METRICS} is {actual}; the campaign plans {cell.slug}/rep{repeat} there. Measure it again: "
-            f"{_retry_command_of_run(folder, metrics.campaign, whole_cell=not is_another_run)}"
+            f"{retry_command_of_run(folder, metrics.campaign, whole_cell=not is_another_run)}"
         )
     return run
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import interval_text, number
+from scaleproof.ground.number_format import digits_beside_one, interval_text, number
 from scaleproof.ground.records.grouping import group_by, lists_by_key
 
 if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes a third of the time of a table
@@ -33,13 +33,14 @@ def ratio_sentence(
     if low is None or high is None:
         figure = f"{subject} runs at {number(value)}x the {unit} of {base}"
         return f"{figure}; without an interval nothing is claimed (n={n})."
-    interval = interval_text(low, high, n)
     if low <= 1 <= high:
+        interval = interval_text(low, high, n)
         return f"{subject} cannot be told apart from {base}: {number(value)}x its {unit} ({interval})."
-    if value > 1:
-        return f"{subject} is faster than {base}: {number(value)}x its {unit} ({interval})."
-    interval = interval_text(1 / high, 1 / low, n)
-    return f"{subject} is slower than {base}, which has {number(1 / value)}x its {unit} ({interval})."
+    relation = f"faster than {base}:" if value > 1 else f"slower than {base}, which has"
+    below, above_1, above = (low, value, high) if value > 1 else (1 / high, 1 / value, 1 / low)
+    digits = digits_beside_one(below, above_1, above)
+    interval = interval_text(below, above, n, digits)
+    return f"{subject} is {relation} {number(above_1, digits)}x its {unit} ({interval})."
 
 
 def compared_sentences(compared: "Sequence[Compared]") -> list[str]:
@@ -104,7 +105,7 @@ def compared_verdict(compared: "Sequence[Compared]") -> str:
     for outcome, word in words.items():
         if ratios := sorted(cell.ratio or 0 for cell in comparable if claim_on(cell) == outcome):
             ends_above_1 = (1 / ratios[-1], 1 / ratios[0]) if outcome == SLOWER else (ratios[0], ratios[-1])
-            ends = dict.fromkeys(f"{number(ratio)}x" for ratio in ends_above_1)
+            ends = dict.fromkeys(f"{number(ratio, digits_beside_one(*ends_above_1))}x" for ratio in ends_above_1)
             by = f" ({' to '.join(ends)})" if outcome in (FASTER, SLOWER) else ""
             parts.append(f"{len(ratios)} {word}{by}")
     if len(comparable) < len(compared):

@@ -10,7 +10,7 @@ from scaleproof.conclude.report.claims import Claims, GroupClaims
 from scaleproof.ground.campaign.strategies import STAGES, simplicity, without_offload
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import is_useless, number, rounded_up_percent
+from scaleproof.ground.number_format import digits_beside_one, is_useless, number, rounded_up_percent
 from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.result_file import Estimated
@@ -55,14 +55,19 @@ def verdict_on(
 def _verdict_on_pairs(claim: Claim) -> Verdict:
     """Return the verdict on an A/B comparison. `claim`: the ratio of its pairs."""
     subject, base = claim.subject, claim.baseline
-    ratio = number(claim.ratio.value)
     if claim.word == "faster":
-        return Verdict(f"{subject} is faster than {base}: {ratio}x its tokens/s", True, (claim,))
+        return Verdict(f"{subject} is faster than {base}: {_times(claim.ratio)} its tokens/s", True, (claim,))
     if claim.word == "slower":
-        inverse = number(claim.ratio.inverse.value)
-        return Verdict(f"{subject} is slower than {base}, which has {inverse}x its tokens/s", True, (claim,))
+        inverse = _times(claim.ratio.inverse)
+        return Verdict(f"{subject} is slower than {base}, which has {inverse} its tokens/s", True, (claim,))
     text = f"No clear winner yet: {subject} against {base}: {_span_text(claim.ratio)}"
     return Verdict(text, False, (claim,))
+
+
+def _times(ratio: Estimated) -> str:
+    """Return a ratio, where its interval leaves 1 out with enough digits to show it: "1.05x", "1.0004x"."""
+    is_told = ratio.bounds is not None and not ratio.bounds[0] <= 1 <= ratio.bounds[1]
+    return f"{number(ratio.value, digits_beside_one(ratio.value) if is_told else 3)}x"
 
 
 def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None, measured: Sequence[str]) -> tuple[str, bool]:
@@ -78,14 +83,14 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None, measur
     if claim is None:
         unmeasured = " and ".join(cell for cell in (subject, base) if cell not in measured)
         return f"No answer yet: no numbers of {unmeasured or f'both {subject} and {base}'}", False
-    ratio = f"{number(claim.ratio.value)}x its tokens/s"
+    ratio = f"{_times(claim.ratio)} its tokens/s"
 
     if claim.word == "yes":
         relation = f"at most {by} slower" if question.not_slower_than else "faster"
         return f"Yes: {subject} is {relation} than {base}: {ratio}", True
     if claim.word == "no" and (question.not_slower_than or claim.ratio.below()):
         slower = f"more than {by} slower" if question.not_slower_than else "slower"
-        inverse = f"{number(claim.ratio.inverse.value)}x its tokens/s"
+        inverse = f"{_times(claim.ratio.inverse)} its tokens/s"
         return f"No: {subject} is {slower} than {base}, which has {inverse}", True
     if claim.word == "no":
         margin = f" by {by}" if question.by else ""

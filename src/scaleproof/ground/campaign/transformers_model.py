@@ -12,6 +12,7 @@ from pydantic import JsonValue, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.errors import UserError, describe_first_fault, did_you_mean, nearest_path, shortened
+from scaleproof.ground.number_format import integer
 
 FETCHED = Path("config/models")  # configurations that `scaleproof model fetch` has written
 # Sizes, and the largest, as of models by shape (model_shapes.py).
@@ -151,7 +152,8 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
         size = architecture.get(name)
         if isinstance(size, str | float | bool) or (isinstance(size, int) and not 1 <= size <= most):
             text = shortened(json.dumps(size))
-            raise UserError(f"{place}: {name} cannot be {text}; allowed: a whole number from 1 to {most:,}", key_)
+            allowed = f"a whole number from 1 to {integer(most)}"
+            raise UserError(f"{place}: {name} cannot be {text}; allowed: {allowed}", key_)
     heads, groups = architecture.get("num_attention_heads"), architecture.get("num_key_value_heads")
     if isinstance(heads, int) and isinstance(groups, int) and (groups < 1 or heads % groups):
         raise UserError(f"{place}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}", key_)

@@ -1,9 +1,14 @@
 """When runs were made, and in which order."""
 
+import shutil
 from datetime import datetime, timedelta
 
 from explained_findings import codes
 from sound_records import begin_at, sealed
+from synthetic import cells, write_run
+
+from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.ground.records.run import METRICS, read_run
 
 
 def test_cells_of_different_days_are_noted(sound):
@@ -23,3 +28,14 @@ def test_a_run_that_was_made_again_later_is_noted(sound):
     assert codes(sound) == {"repeat-made-later": "note"}
     on_cluster = [sealed(run, lambda d: d.update(scheduler={"name": "slurm"})) for run in sound]
     assert "repeat-made-later" not in codes(on_cluster)
+
+
+def test_a_copy_over_another_repeat_is_no_edited_record(tmp_path):
+    run = write_run(tmp_path / "runs", cells()[0])
+    copied = shutil.copytree(run.folder, run.folder.parent / "rep2")
+    assert codes([run, read_run(copied)]).keys() & {"record-edited", "run-copied"} == {"run-copied"}
+    (alone,) = (one for one in audit("x", [read_run(copied)]).findings if one.code == "record-edited")
+    assert alone.evidence == f"the folder {copied.parent.name}/rep2 has a copy of its record"
+    with (copied / METRICS).open("a") as metrics:
+        metrics.write(" ")
+    assert "record-edited" in codes([run, read_run(copied)])  # it is no copy any more

@@ -24,7 +24,7 @@ from scaleproof.conclude.checks import (  # noqa: F401
     work,
 )
 from scaleproof.conclude.checks.campaign_parts import Arms, ScalingSeries, of_arms, of_excluded_node, of_series
-from scaleproof.conclude.checks.copies import of_all_runs
+from scaleproof.conclude.checks.copies import HAS_COPY, of_all_runs
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
 from scaleproof.conclude.checks.watched import WatchedRun, of_watched
 from scaleproof.ground.errors import UserError, describe_first_fault, without_place
@@ -45,6 +45,7 @@ from scaleproof.ground.findings.registry import (
     of_timed,
     rules_version,
 )
+from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.metrics import Printed
@@ -168,8 +169,10 @@ def _without_consequences(findings: list[Finding]) -> list[Finding]:
     """Return the findings less those that follow from another finding: one cause in a run, one finding.
 
     Of the invalid findings of CAUSES_FIRST on a run only the earliest in that order stays, and names the others; an
-    edited record explains all invalid findings on its run.
+    edited record explains all invalid findings on its run. A run that is named as copied is not named as edited.
     """
+    copied_runs = {name for finding in findings if finding.code == RUN_COPIED.name for name in finding.runs}
+    findings = [one for one in findings if not (one.evidence.endswith(HAS_COPY) and one.runs[0] in copied_runs)]
     edited_runs = {finding.runs[0] for finding in findings if finding.code == EDITED}
 
     def is_linked(finding: Finding) -> bool:  # a cause or a consequence of other findings on its run

@@ -39,6 +39,7 @@ DISTINCT = 10  # different values that tell a series from all others
 # below which there is one ratio.
 OWN_NOISE, ONE_RATIO = 1e-4, 1e-6
 REPEAT_FOLDER = re.compile(r"rep(\d+)")
+HAS_COPY = "has a copy of its record"  # of a run, whose folder is another one
 OF_CELL = re.compile(r"[a-z0-9]+(?:-offload)?-n\d+x\d+")  # how the names of cells with a strategy begin
 
 # Checks that look at failed runs as well.
@@ -260,7 +261,7 @@ def repeats_came_in_order(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 @of_run.finds("record-edited", "invalid")
 def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
-    """The record was changed after the run: nothing in it can be relied on.
+    """The record was changed after the run, or its folder was: nothing in it can be relied on.
 
     Detected: sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the names of
     its folders, and the figures that RUN_COMPLETE.txt repeats.
@@ -268,17 +269,24 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Restore the file, or run the cell again.
     """
     if problems := [*_traces_of_edits(run), *_completion_problems(run)]:
-        yield Flag("; ".join(problems))
+        as_copy = f"the folder {'/'.join(run.folder.absolute().parts[-2:])} {HAS_COPY}"
+        yield Flag(as_copy if _is_copy(run) else "; ".join(problems))
+
+
+def _is_copy(run: MeasuredRun) -> bool:
+    """Whether the folder of which the metrics are is another one, which has the same metrics."""
+    own = run.folder.absolute() / METRICS
+    original = own.parents[2] / run.metrics.cell / f"rep{run.metrics.repeat}" / METRICS
+    return original != own and original.is_file() and original.read_bytes() == own.read_bytes()
 
 
 def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     """Yield in words what in a run's metrics does not fit their sha256, the configuration or the folder."""
-    seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none
     launcher = run.folder / LAUNCHER
     if not launcher.is_file() and (run.folder / COMPLETE).is_file():  # COMPLETE is written after LAUNCHER
         raise UserError(f"{LAUNCHER} is missing, though {COMPLETE} is there")
-    if launcher.is_file():
-        seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL))
+    # The sha256 of the metrics as the launcher wrote them; older launchers left none.
+    seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL)) if launcher.is_file() else None
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
         yield f"{METRICS} is not the file whose sha256 {LAUNCHER} has"
 
@@ -289,7 +297,6 @@ def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
     if repeat_folder and int(repeat_folder[1]) != run.metrics.repeat:
         yield f"`repeat` is {run.metrics.repeat}, but the folder is {run.folder.name}"
     cell_folder = run.folder.absolute().parent
-    # Only the beginnings of the names are compared: strategy and geometry (ddp-n1x2).
     named, recorded = (OF_CELL.match(name) for name in (cell_folder.name, run.metrics.cell))
     if repeat_folder and named and recorded and named[0] != recorded[0]:  # a folder without a cell's name says nothing
         yield f"`cell` is {run.metrics.cell}, but the folder is {cell_folder.name}"

@@ -81,6 +81,16 @@ def test_an_unknown_column_tells_apart_and_equal_rows_are_repeats(series):
     assert series(table) == {"768": {1: [50], 2: [48, 49]}, "1024": {1: [30], 2: [29]}}
 
 
+@pytest.mark.parametrize(
+    ("clusters", "names"), [(("mahti", "puhti"), {"ddp mahti DDP", "ddp puhti DDP"}), (("mahti",) * 2, {"ddp DDP"})]
+)
+def test_machines_tell_apart_where_there_are_several(series, clusters, names):
+    rates = ((1, 780, 330), (4, 3060, 1245))
+    lines = [f"| DDP | {name} | {n} | {rate[k]} |" for n, *rate in rates for k, name in enumerate(clusters)]
+    table = "\n".join(["| Benchmark | Cluster | GPUs | Img/sec |", "|---|---|---|---|", *lines])
+    assert series(table, "results.md").keys() == names
+
+
 def test_times_of_steps_and_nodes(series):
     assert series("strategy,devices,step_time_s,global_batch\nddp,1,0.5,64\nddp,2,0.32,64\n") == {
         "ddp": {1: [128], 2: [100]}

@@ -119,12 +119,14 @@ def _devices_of(row: ReportedRow, devices_per_node: int) -> int:
 def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[str, list[tuple[int, float]]]]:
     """Yield name and (devices, rate of one device) of each series of a table: ("ddp", [(1, 100.0), (2, 97.0)])."""
     varied_settings = [kind for kind in SETTINGS if len({row.value(kind) for row in table.rows}) > 1]
+    has_several_machines = len({_machine(row) for row in table.rows}) > 1
     groups: dict[str, list[SizedRow]] = {}
     for row in table.rows:
         devices = _devices_of(row, devices_per_node)
         rate = _rate_of_device(row, devices) if row.measured and devices else None
         if rate:
-            groups.setdefault(_name_without_size(row, varied_settings), []).append(SizedRow(row, devices, rate))
+            name = _name_without_size(row, varied_settings, _machine(row) if has_several_machines else "")
+            groups.setdefault(name, []).append(SizedRow(row, devices, rate))
 
     for name, rows in groups.items():
         headings = _distinguishing_headings(rows, table.not_understood)
@@ -133,9 +135,15 @@ def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[st
         yield from lists_by_key(zip((" ".join(texts).strip() for texts in words), rates, strict=True)).items()
 
 
-def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
-    """Return the name of a row at any size: "ddp" of "DDP, 4 GPUs". `varied_settings` differ between rows."""
+def _machine(row: ReportedRow) -> str:
+    """Return the device or the cluster of a row at any size: "A100" of "8x A100"."""
+    return NAMED_SIZE.sub(" ", row.words.get("device", "")).strip(" ,")
+
+
+def _name_without_size(row: ReportedRow, varied_settings: list[str], machine: str) -> str:
+    """Return the name of a row at any size: "ddp" of "DDP, 4 GPUs". The other arguments differ between rows."""
     words = [word for kind, word in row.words.items() if kind not in NO_NAME]
+    words += [machine] * (machine != "")
     if len(set(words)) == 1:  # a command is task, strategy and model
         words = words[:1]
     label = NAMED_SIZE.sub(" ", row.words.get("run", "" if words else row.label))  # beside words it would repeat them

@@ -13,6 +13,24 @@ GRIDS = "Grid Size | GPUs | Time (s) | Speedup | Efficiency"
 FASTER = "Model | Training Time | Speedup vs Serial"
 PEAKS = "Model | GPU | TFLOP/s/GPU (bf16) | MFU"
 MODES = "Mode | GPUs | Samples/sec | Scaling Efficiency"
+RATES_OF_TWO = rows("GPUs | tokens/s", "1 | 900", "2 | 1700") + "\n"
+WORKERS = RATES_OF_TWO + rows(
+    "p | Tp (s) | Sp = T1/Tp | Ep = Sp/p",
+    *("1 | 10.0071 | 1.000 | 1.000", "2 | 5.0032 | 2.000 | 1.000", "3 | 3.40258 | 2.941 | 0.980"),
+    *("4 | 2.60268 | 3.845 | {}", "5 | 2.00262 | 4.997 | 0.999"),
+)
+MODES_OF_13B = rows(
+    "Model | GPUs | Throughput (T/s) | Throughput (T/s/GPU) | MP Mode",
+    *("13b | 64 | 307209 | 4800 | DEFAULT", "13b | 32 | 153960 | {} | DEFAULT", "13b | 16 | 76280 | 4767 | DEFAULT"),
+)
+BATCHES_IN_TOKENS = rows(
+    "GPUs | Global batch | SeqLen (T) | GlobalBatchSize (T)",
+    *("8 | 512 | 2048 | 1048576", "16 | 1024 | 2048 | 2097152", "64 | 2048 | 2048 | {}", "128 | 4096 | 2048 | 8388608"),
+)
+DEFAULTS = rows(
+    "Config | GPUs | Throughput (T/s) | Throughput (T/s/GPU)",
+    *("Default | 8 | 100 | 100", "A | 4 | 400 | 100", "B | 2 | 202 | 101", "C | 2 | 204 | 102"),
+)
 OWN_EFFICIENCY = rows(
     "Threads | Time (s) | Speedup | Efficiency",
     *("1 | 2.094 | 1.00x | -", "2 | 1.340 | 1.56x | 50.0%", "3 | 1.037 | 2.02x | 33.3%", "4 | 0.874 | 2.40x | 60.0%"),
@@ -80,6 +98,21 @@ FAULTS = {
         "efficiency-not-in-table",
         "3 threads: efficiency 33.3%, but its speed-up is 2.02x",
     ),
+    "an efficiency whose heading is its formula": (
+        WORKERS.format("0.861"),
+        "efficiency-not-in-table",
+        "4: Ep = Sp/p: 0.861, but 3.845 / 4 = 0.961",
+    ),
+    "a rate of one device beside a mode": (
+        MODES_OF_13B.format(4181),
+        "totals-disagree",
+        "4181 per device x 32 = 133,792, the total is given as 153960",
+    ),
+    "a lost digit of the tokens of a batch": (
+        RATES_OF_TWO + BATCHES_IN_TOKENS.format(419430),
+        "totals-disagree",
+        "2048 x 2048 = 4,194,304, given is 419430; 3 other rows follow this",
+    ),
     "an MFU beside rows of one peak": (
         rows(PEAKS, "1B | H100 SXM | 371 | 37.5%", "3B | H100 SXM | 388 | 39.2%", "7B | H100 SXM | 402 | 61.0%"),
         "peak-of-another-device",
@@ -130,6 +163,11 @@ SOUND = {
         *("1B | H100 SXM | 371 | 37.5%", "3B | H100 SXM | 388 | 39.2%", "4B | H100 SXM | 388 | 39.2%"),
         *("7B | H100 SXM | 402 | 30.5%", "7B tf32 | H100 SXM | 402 | 81.3%"),
     ),
+    "an efficiency whose heading is its formula": WORKERS.format("0.961"),
+    "a heading with another quotient": WORKERS.format("0.861").replace("Ep = Sp/p", "Ep = Sp/w"),
+    "a rate of one device beside a mode": MODES_OF_13B.format(4811),
+    "the tokens of a batch": RATES_OF_TWO + BATCHES_IN_TOKENS.format(4194304),
+    "a column of defaults": DEFAULTS,
     "an efficiency of its own beside threads": OWN_EFFICIENCY,
     "an efficiency over nodes, which are no column": "Efficiency: speedup / nodes.\n\n" + OWN_EFFICIENCY,
     "an efficiency over one device": rows(

@@ -204,6 +204,25 @@ def test_consumed_samples_grow_by_the_batch(tmp_path, batches, is_wrong):
 
 
 @pytest.mark.parametrize(
+    ("step", "batch", "right"),
+    [(None, 1008, ""), (200, 1008, "201,600"), (350, 1008, ""), (200, 504, ""), (200, None, "")],
+)
+def test_the_samples_of_a_line_are_between_those_around_it(tmp_path, step, batch, right):
+    """Nothing is said of the last line, nor where the batch changes or is unknown."""
+    line = " iteration {k:4}/ 900 | consumed samples: {samples} | elapsed time per iteration (ms): 512.{k} | "
+    line += "{batch}lm loss: 2.{k} |\n"
+    batches = {k: 1008 if k != step or batch is None else batch for k in range(50, 400, 50)}
+    samples = {k: 1008 * k + 14_400 * (k == step) for k in batches}
+    stated = {k: f"global batch size: {of_line} | " * (batch is not None) for k, of_line in batches.items()}
+    file("m.log", "".join(line.format(k=k, samples=samples[k], batch=stated[k]) for k in batches))(tmp_path)
+    found = findings(tmp_path).get("batch-arithmetic")
+    assert (found is not None) == bool(right)
+    if found:
+        what = f"step 200: 216,000 consumed samples, but {right} by the lines around it and the batch of 1,008"
+        assert what in found.evidence
+
+
+@pytest.mark.parametrize(
     ("line", "rate", "is_wrong"), [(1, 361.42, True), (1, 261.58, False), (1, 61.42, True), (3, 61.42, False)]
 )
 def test_a_rate_follows_from_the_time_beside_it(tmp_path, line, rate, is_wrong):

@@ -34,7 +34,7 @@ _NEEDS: dict[ModuleType, tuple[str, ...]] = {
     step_work: (*RUNS, "step_time_s"),
     sources: (*RUNS, "sentences", "several tables"),
     **dict.fromkeys((figures, ratios), ()),
-    efficiencies: ("efficiency",),
+    efficiencies: ("efficiency", "marks of ratios"),
     **dict.fromkeys((identities, products), RELATED),
     explanations: (*RELATED, "speedup", "efficiency", "change", "marks of ratios"),
 }

@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from scaleproof.auditor.checks.columns import Figures, FigureTable
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE, AuditContext, of_evidence
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, is_over_fewest, one_figure, wrong_baseline, wrong_mark
 from scaleproof.auditor.checks.rows import ONE, STEADY, Ratio, RowSeries, places, series_of
@@ -19,6 +22,7 @@ OVER_COUNT = re.compile(
     r"(?i)speed-?ups?(?: ?\([^)]*\))? ?(?:/|÷|over|divided by) ?(?:the )?(?:(?:number|#) ?of )?"
     r"(threads|cores|cpus|gpus|devices|process(?:es|ors)|ranks|workers)\b"
 )
+QUOTIENT = re.compile(r"[^=/]+= ?([^=/]+?) ?[/÷] ?([^=/]+?)")  # "Ep = Sp/p"
 EXACT_RESOLUTION = 0.0015  # of an efficiency that is printed with one more digit than a round one needs
 
 
@@ -60,6 +64,9 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
 
         yield from _wrong_efficiencies(efficiencies, table, most_rows=0.5)
         yield from _efficiencies_by_threads(table)
+    defining = (table for table in context.all_tables if any("=" in column.heading for column in table.columns))
+    for figures in (figures for table in defining for figures in context.figures_of(table)):
+        yield from _efficiencies_by_their_heading(figures)
 
 
 def _wrong_efficiencies(
@@ -100,6 +107,33 @@ def _efficiencies_by_threads(table: ReportedTable) -> Iterator[Flag]:
     efficiencies = [one for series in series_of(by_threads) for one in _printed_efficiencies(series)]
     larger = [one for one in efficiencies if one.times_devices > 1]
     yield from _wrong_efficiencies(larger, table, 1 / (1 + ROWS_PER_ODD_ROW), heading.strip().lower())
+
+
+def _efficiencies_by_their_heading(figures: FigureTable) -> Iterator[Flag]:
+    """Flag efficiencies that are not the quotient that their heading is: "Ep = Sp/p" beside columns "Sp" and "p".
+
+    An efficiency is over a count, and 1 where that and the speed-up are.
+    """
+    named = {column.heading.partition("=")[0].strip().lower(): column for column in figures.columns}
+    for column in figures.columns:
+        definition = QUOTIENT.fullmatch(column.heading.strip().lower())
+        above, below = (named.get(name) for name in definition.groups()) if definition else (None, None)
+        if above is None or below is None or below.has_decimals or column.is_in_percent:
+            continue
+        counts = below.figures.middle
+        of_one = [one.figures.middle[counts == 1] for one in (above, column)]
+        if not all(ones.size and (np.abs(ones - 1) <= SAME_TOLERANCE).all() for ones in of_one):
+            continue
+        quotients = Figures(above.figures.low / counts, above.figures.high / counts)
+        distances = column.figures.distance(quotients)
+        wrong = np.flatnonzero(distances > SAME_TOLERANCE).tolist()
+        if (distances <= SAME_TOLERANCE).sum() < ROWS_PER_ODD_ROW * max(len(wrong), 1):
+            continue
+        for i in wrong:
+            quotient = f"{above.texts[i]} / {below.texts[i]}"
+            right = Correction(value=round(float(quotients.middle[i]), 3), unit="", derivation=quotient)
+            evidence = f"{figures.names[i]}: {column.heading}: {column.texts[i]}, but {quotient} = {right.value:g}"
+            yield Flag(evidence, [figures.places[i]], "efficiency-not-in-table", corrected=right)
 
 
 @dataclass(frozen=True)

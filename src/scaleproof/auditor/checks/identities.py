@@ -54,12 +54,18 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     for figures in (figures for table in context.all_tables for figures in context.figures_of(table)):
         yield from (flag for flag in rows_with_another_sum(figures) if places.isdisjoint(flag.about))
     for table in (*context.tables, *context.evidence.settings):
-        rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]
+        rows = [row for row in table.rows if row.measured and not _is_of_settings(row, table)]
         for kind in (*RATE_UNITS, "memory_bytes"):
             yield from totals_not_of_devices(rows, kind)
         # Going backwards, earlier flags on a row replace later ones.
         first_of_row = {flag.about[0]: flag for flag in reversed(list(_wrong_rows(table, rows)))}
         yield from first_of_row.values()
+
+
+def _is_of_settings(row: ReportedRow, table: ReportedTable) -> bool:
+    """Whether a row, or a column that was read as one, is called "Default": a mode of that name says nothing."""
+    name = row.label if table.grid and row.label in table.grid.header else next(iter(row.texts.values()), row.label)
+    return NO_RUN.search(name) is not None
 
 
 def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[Flag]:
@@ -187,8 +193,9 @@ class Product:
 
     def contradicts(self, with_devices: bool, tolerance: float) -> bool:
         """Whether the result is another number than the product under all readings, of which `with_devices` is one."""
-        may_be_right = [ratio.contains(1.0, tolerance) or _is_misread(ratio) for ratio in self.readings.values()]
-        return with_devices in self.readings and not any(may_be_right)
+        if with_devices not in self.readings or _is_misread(self.readings[with_devices]):
+            return False
+        return not any(ratio.contains(1.0, tolerance) for ratio in self.readings.values())
 
     def has_other_result(self, with_devices: bool) -> bool:
         """Whether another figure of its kind in the row is what the product gives: 29 of the 50 tokens came."""
@@ -241,7 +248,8 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
 
     for product in products:
         if product.breaks(identity.bound):
-            yield product, product.sentence(max(product.readings), right_count)  # with devices, if that is possible
+            usual = with_devices if with_devices in product.readings else max(product.readings)
+            yield product, product.sentence(usual, right_count)
         elif right_count and product in wrong and not product.has_other_result(with_devices):
             is_innocent = identity.innocent == ("more" if product.readings[with_devices].low > 1 else "less")
             witnesses = computed_count if is_innocent else right_count

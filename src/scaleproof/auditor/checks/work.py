@@ -270,12 +270,12 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
     """Two runs are compared at equal global batch, which one of them does not have.
 
     Detected: micro-batch x accumulation x world size is not the global batch that is stated; `suspect`: neither is what
-    a log's consumed samples grow by in a step, in all of its lines.
+    a log's consumed samples grow by in a step, in all of its lines, or in one between two that agree.
     Seen: a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.
     Repair: State all four numbers and derive one of them in the program.
     """
     for run in context.runs:
-        if evidence := _other_growth(run):
+        if evidence := _odd_samples(run) or _other_growth(run):
             yield Flag(evidence, [run], severity="suspect")
         micro, accumulation = run.micro_batch, run.accumulation
         world, stated = run.world_size, run.global_batch
@@ -294,6 +294,17 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
         elif shared:
             sentence += f": right only if {product // stated} ranks share each copy of the model"
         yield Flag(sentence, [run], severity="suspect" if shared else "invalid")
+
+
+def _odd_samples(run: ReportedRun) -> str:
+    """Return a sentence where the consumed samples of a line are not those between the lines around it; else ""."""
+    odd = run.details.get("odd_samples", [])
+    if not odd or len(odd) * ROWS_PER_ODD_ROW > len(run.logged_steps):
+        return ""
+    step, consumed, batch, expected = odd[0]
+    more = f"; so are {len(odd) - 1:,} more" if len(odd) > 1 else ""
+    right = f"{expected:,} by the lines around it and the batch of {batch:,}"
+    return f"step {step:,}: {consumed:,} consumed samples, but {right}{more}"
 
 
 def _other_growth(run: ReportedRun) -> str:

@@ -16,7 +16,7 @@ devices_per_node: gpus per node|num gpus per node|gpu per node|devices per node|
 global_batch: global batch|global batch size|gbs|glob bs|glob batch|effective batch|effective batch size|total batch|
     total batch size|global bs|batch size global|batch size total|overall batch size|eff batch|eff batch size|eff bs
 global_batch_tokens: batch size tokens|batch tokens|tokens per batch|tokens per step|global batch tokens|tokens batch|
-    tokens step|batch size in tokens|global batch size tokens|
+    tokens step|batch size in tokens|global batch size tokens|global batch size t|batch size t|
     tokens per optimizer step|tokens optimizer step|tokens per update|tokens per iteration|tokens iteration
 micro_batch: micro batch|micro batch size|mbs|local batch|local batch size|microbatch size|microbatch|device batch size|
     microbs|micro bs|mic bs|mic batch|device train microbatch size|batch size local|local bs

@@ -5,7 +5,7 @@ from collections.abc import Set
 from dataclasses import replace
 from itertools import permutations
 
-from scaleproof.auditor.read.headings import kind_with_unit
+from scaleproof.auditor.read.headings import NOT_FIGURES, kind_with_unit
 from scaleproof.auditor.read.printed_figures import (
     CLEARLY_ENGLISH,
     ITEMS,
@@ -108,6 +108,13 @@ def add_numbers(row: ReportedRow, description: Description, cell: str, heading: 
     for kind, value in description.numbers.items():
         if row.figure(kind) is None:
             row.figures.append(Quantity(kind, float(value), cell[:60], heading))
+
+
+def prefer_columns(row: ReportedRow, columns: list[TableColumn]) -> None:
+    """Drop numbers in the names of a row of which it has a column: the 8 devices of "run 8 GPUs" beside GPUs, 4."""
+    of_names = [column.heading for column in columns if column.kind is None or column.kind in NOT_FIGURES]
+    stated = {figure.kind for figure in row.figures if figure.heading not in of_names}
+    row.figures = [figure for figure in row.figures if figure.heading not in of_names or figure.kind not in stated]
 
 
 def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: bool = False) -> None:

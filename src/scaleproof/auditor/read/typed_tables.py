@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from scaleproof.auditor.read import printed_figures, row_figures
+from scaleproof.auditor.read.ditto_marks import without_dittos
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import LEADING_WORD, NOT_FIGURES, PRECISION, column_of, column_of_part
 from scaleproof.auditor.read.pivoted_tables import join_lines_of_headings, read_columns, read_configuration_columns
@@ -45,6 +46,7 @@ def typed_table(grid: Grid, file: str) -> ReportedTable | None:
     grid.header = _header_with_units(grid)
     columns = columns_of(grid.header, [cells for _, cells in grid.rows])
     _ignore_monitor_columns(columns, grid)
+    grid.rows = without_dittos(grid, columns) if len(grid.rows) > 3 else grid.rows  # of two names
     table = ReportedTable(
         file=file,
         line=grid.line,
@@ -172,9 +174,8 @@ def _header_with_units(grid: Grid) -> list[str]:
     _, first_row = grid.rows[0]
     filled = {k: cell for k, cell in enumerate(first_row) if not printed_figures.is_nothing(cell)}
     units = {k: cell.strip("()[] ") for k, cell in filled.items() if cell not in NO_UNIT}
-    if not units or max(units) >= len(grid.header):
-        return grid.header
-    if not all(_is_unit_of_column(unit, k, grid) for k, unit in units.items()):
+    are_below_headings = max(units, default=len(grid.header)) < len(grid.header)
+    if not (are_below_headings and all(_is_unit_of_column(unit, k, grid) for k, unit in units.items())):
         return grid.header
 
     grid.rows = grid.rows[1:]
@@ -208,7 +209,7 @@ def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
 
 
 EPOCHS = re.compile(r"(?i)(?<![\w.,–-])(\d{1,4})[ -]epochs?\b")
-NO_UNIT = ("#", "(#)", "count", "n", "(n)")  # what stands for a unit above figures that have none
+NO_UNIT = ("#", "(#)", "count", "n", "(n)")  # in place of a unit
 PRODUCT = re.compile(r"(\d{1,4}) ?[*x×] ?(\d{1,3})")
 NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devices?|cards?)")
 
@@ -251,6 +252,9 @@ def _has_figures(cells: list[str]) -> bool:
     return 2 * sum(bool(printed_figures.figures_of(cell)) for cell in cells) >= max(1, filled_count)
 
 
+QUANTITY = re.compile(
+    r"(?i)\b(?:size|number of|percent(?:age)?|degree|peak)\b"
+)  # "Model-parallel size" is no configuration
 BATCH_SIZES = re.compile(r"(?i)\bbatch[- ]?sizes?\b")
 OF_DEVICES = re.compile(rf"(?i)\b(?:{printed_figures.DEVICE}|nodes?|number of \w+)\b")
 
@@ -277,8 +281,9 @@ def _batch_columns(header: list[str], texts: list[str], names: list[str]) -> dic
 
 def _configuration_of(column: TableColumn, first_heading: str) -> Description | None:
     """Return what the heading of a column says of its configuration: 8 devices by "8 GPUs". None if it names none."""
-    if column.kind not in (None, "device", "strategy", "run") or len(PRECISION.findall(column.heading)) > 1:
-        return None  # a figure, or a ratio of one precision to another
+    is_of_two = len(PRECISION.findall(column.heading)) > 1  # a ratio of one precision to another
+    if column.kind not in (None, "device", "strategy", "run") or is_of_two or QUANTITY.search(column.heading):
+        return None
     described = describe(column.heading)
     description = replace(described, numbers=dict(described.numbers))  # it is added to below
     devices = devices_in(column.heading)
@@ -310,6 +315,7 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
             row_figures.take_words(row, column, words[k])
             for kind, count in _nodes_and_devices(column.heading, cell).items():
                 row.figures.append(Quantity(kind, float(count), cell, column.heading))
+        row_figures.prefer_columns(row, table.columns)
         row.label = _label_of(names)
         row_figures.add_facts_of_label(row)
         if _is_measured_in_part(row, table.columns):
@@ -360,8 +366,7 @@ def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:
     for column in columns:
         if column.kind and column.kind not in NOT_FIGURES:
             by_kind.setdefault((column.kind, column.statistic, column.per_device), set()).add(column.note)
-    several_notes = [notes for notes in by_kind.values() if len(notes) > 1]
-    return sorted(set().union(*several_notes) - {""})
+    return sorted(set().union(*(notes for notes in by_kind.values() if len(notes) > 1)) - {""})
 
 
 def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:

@@ -81,8 +81,8 @@ NUMBERS = {
 _DEVICE_TIMES = rf"(?<![a-z0-9])(?:{DEVICES})(?<!pcie)(?: ?gpus?)? ?[x×*] ?(\d{{1,4}})(?![\w.]| ?(?:nodes?|lanes?|GB))"
 _DEVICE_COUNTS = (
     rf"{_COUNT}[ _-]?(?:[x×*] ?)?(?:nvidia |tesla |amd )*(?:{DEVICE}|{DEVICES}(?:[ -]{DEVICE})?)\b",
-    # "4gpu", "gpus 4", "workers=4"; "worker 2" and "GPU 3" are the names of one.
-    rf"{_BEFORE}(?:n_?)?{DEVICE}[ _]?[=:] ?(\d{{1,5}}){_AFTER}",
+    # "4gpu", "gpus 4", "workers=4"; "worker 2" and "GPU 3" are the names of one, "rank = 64" of a matrix (LoRA), too.
+    rf"{_BEFORE}(?:n_?)?(?!rank\b){DEVICE}[ _]?[=:] ?(\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:n_?)?(?:gpu|{DEVICE_PLURAL})_?(\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:n_?)?{DEVICE_PLURAL} (\d{{1,5}}){_AFTER}",
     rf"{_BEFORE}(?:ws|world[ _-]?size|np|nproc)[ _=:]{{0,2}}(\d{{1,5}}){_AFTER}",

@@ -14,6 +14,9 @@ UNKNOWN_LOSS_SCALE = -1.0
 SETTLING_STEPS = 50  # after so many a loss scaler that starts at 2**32 has found its scale
 
 
+SamplesOfLine = tuple[int, int, int]  # step, consumed samples, global batch; 0 where a line does not say it
+
+
 class Megatron(LogReader):
     """NVIDIA/Megatron-LM: ` iteration  100/ 5000 | consumed samples: ... | elapsed time per iteration (ms): ... |`.
 
@@ -31,7 +34,7 @@ class Megatron(LogReader):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._is_settled = False  # the loss scaler has found its scale: no iteration was skipped since the line before
-        self._last_samples: tuple[int, int] | None = None  # step, consumed samples of the line before
+        self._last_samples: list[SamplesOfLine] = []  # of the last lines, three at most
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: of a step, an argument, the memory, or perhaps a command."""
@@ -74,13 +77,19 @@ class Megatron(LogReader):
             run.nan_steps += [step.step] * (min(nan_count, 10_000) - own)
 
     def _count_samples(self, step: int, consumed: int | None, batch: int | None) -> None:
-        """Count the samples of a step since the line before, (samples, batch) -> lines: {(1024.0, 2048): 12}."""
-        last, self._last_samples = self._last_samples, (step, consumed) if consumed else None
-        if last and consumed and batch and step > last[0]:
+        """Count the samples of a step since the line before, (samples, batch) -> lines: {(1024.0, 2048): 12}.
+
+        Of a line beside two others that agree with the batch and with each other, the samples are wrong.
+        """
+        lines = self._last_samples = [*self._last_samples[-2:], (step, consumed or 0, batch or 0)]
+        last = lines[-2] if len(lines) > 1 else (step, 0, 0)
+        if last[1] and consumed and batch and step > last[0]:
             growth = (consumed - last[1]) / (step - last[0])
             counts = self.run.details.setdefault("samples_of_steps", Counter())
             if len(counts) < 2:  # two contradict each other
                 counts[growth, batch] += 1
+        if len(lines) == 3 and (expected := _other_samples(*lines)):
+            self.run.details.setdefault("odd_samples", []).append((*lines[1], expected))
 
     def _count_skipped(self, count: int) -> None:
         """Count skipped iterations, except the first ones, in which the loss scaler looks for its scale."""
@@ -101,6 +110,14 @@ class Megatron(LogReader):
             if run.global_batch and run.seq_len:
                 run.details["tokens_per_step"] = run.global_batch * run.seq_len
         return super().finish()
+
+
+def _other_samples(before: SamplesOfLine, line: SamplesOfLine, after: SamplesOfLine) -> int | None:
+    """Return the samples of a line by those around it, which differ by a batch a step; None where it has them."""
+    if not before[0] < line[0] < after[0] or len({before[2], line[2], after[2]}) > 1 or 0 in (*before, *line, *after):
+        return None
+    of_line, of_after = (before[1] + line[2] * (step - before[0]) for step in (line[0], after[0]))
+    return of_line if of_after == after[1] and of_line != line[1] else None
 
 
 def _texts_between_bars(line: str) -> dict[str, str]:

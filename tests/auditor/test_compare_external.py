@@ -156,6 +156,37 @@ def test_copies_are_one_run(tmp_path):
     assert compare_external(tmp_path / "a", tmp_path / "b", []).reservations == []
 
 
+def sides(folder, top=("", ""), last_losses=("2.1", "2.1")):
+    for side, rate, head, loss in zip("ab", (128, 160), top, last_losses, strict=True):
+        (folder / side).mkdir()
+        for k in (1, 2, 3):
+            lines = [f"step: {i} loss: {2.5 if i < 30 else loss} tokens/s: {rate}{k}{i}" for i in (10, 20, 30, 40)]
+            (folder / side / f"run{k}.log").write_text("\n".join([head, *lines]))
+    return compare_external(folder / "a", folder / "b", [])
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"), [("nan", "at step 30 that of {b} is no finite number"), ("2.1", "agree in 4")]
+)
+def test_losses_that_are_no_numbers_differ(tmp_path, loss, said):
+    assert said.format(b=tmp_path / "b") in sides(tmp_path, last_losses=("2.1", loss)).losses
+
+
+@pytest.mark.parametrize(
+    ("top", "why"),
+    [
+        (("batch_size: 8\nworld_size: 2", "batch_size: 16\nworld_size: 2"), "incomparable: batch_size ("),
+        (("world_size: 2", "World size = 4"), "incomparable: world_size ("),
+        (("batch_size: 8", "batch_size: 8"), None),
+        (("batch_size: 8", ""), None),
+        (("seen batch_size: 8 in step 3", "seen batch_size: 16 in step 3"), None),
+    ],
+)
+def test_what_stands_above_the_steps_is_compared(tmp_path, top, why):
+    found = sides(tmp_path, top).why
+    assert found == why or found.startswith(why)
+
+
 def test_each_file_is_read_once(two, monkeypatch):
     read = []
     from scaleproof.auditor import compare_external as module

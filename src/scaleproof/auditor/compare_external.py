@@ -33,7 +33,7 @@ NAME_OF_REPEAT = re.compile(
     r"(^(run|rep|repeat|seed)|[ _.-](run|rep|repeat|seed)[ _.=-]*\d)[ _.=-]*\d*(\.[a-z]+)?$", re.IGNORECASE
 )
 # Stated by few, and nothing is missing where they are not.
-OPTIONAL_FIELDS = ("zero_stage", "offload")
+OPTIONAL_FIELDS = ("zero_stage", "offload", "batch_size")
 # Units of rates, the one first that says most of the work; and what may not differ for a ratio of such rates.
 FIXED_BY_UNIT = {
     "tokens/s": (),
@@ -41,7 +41,7 @@ FIXED_BY_UNIT = {
     "tokens/s of a device": ("world_size",),
     "samples/s": ("world_size",),  # whose samples is often unsaid: of one device or of all
     "epochs/s": ("dataset",),
-    "steps/s": ("world_size", "global_batch", "seq_len"),
+    "steps/s": ("world_size", "global_batch", "batch_size", "seq_len"),
 }
 
 
@@ -152,11 +152,14 @@ def _why_invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
 
 
 def _losses_by_step(run: ReportedRun) -> dict[int, float]:
-    """Return the loss of each step of a log; {} where numbers of steps begin anew, as with each epoch or rank."""
+    """Return the loss of each step of a log, NaN where it printed no number.
+
+    {} where numbers of steps begin anew, as with each epoch or rank.
+    """
     series = run.logged_steps
     steps = zip(series.step_numbers, series.figures("loss").tolist(), strict=True)
     losses = {step: loss for step, loss in steps if not math.isnan(loss)}
-    return losses if len(losses) == len(series.values("loss")) else {}
+    return dict.fromkeys(run.nan_steps, math.nan) | losses if len(losses) == len(series.values("loss")) else {}
 
 
 def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
@@ -286,8 +289,8 @@ def _as_reported(run: MeasuredRun) -> ReportedRun:
 def _stated_fields(runs: list[ReportedRun]) -> dict[str, str | None]:
     """Return field -> its values in the runs of a side: {"precision": "bf16 | fp32"}; None where a run does not say."""
     stated: dict[str, str | None] = {}
-    for name in COMPARED_FIELDS:
-        values = {getattr(run, name) for run in runs}
+    for name in (*COMPARED_FIELDS, "batch_size"):
+        values = {getattr(run, name, run.details.get(name)) for run in runs}
         stated[name] = None if None in values else " | ".join(sorted(map(str, values)))
     settings = {str(sorted(run.debug_settings.items())) for run in runs}
     return stated | {"profilers and debugging": " | ".join(sorted(settings))}

@@ -22,6 +22,22 @@ def test_a_log_of_a_container_is_read_as_its_program_wrote_it(tmp_path, wrapper)
     assert run.timed_spans[0].seconds == 7.5
 
 
+@pytest.mark.parametrize(
+    ("prefix", "is_read"),
+    [
+        ("INFO|2020-05-19T07:21:05|/opt/run.py|27| ", True),
+        ("2026-01-02T03:04:05.1234567Z ", True),
+        ("2026-01-02T03:04:05.12+01:00 stdout F ", True),
+        ("validation of 2026-01-02T03:04:05Z ", False),
+    ],
+)
+def test_known_lines_are_read_behind_the_prefix_of_a_launcher(tmp_path, prefix, is_read):
+    lines = [f"{n}0\timages/sec: 31.{n} +/- 0.4 (jitter = 0.7)\t8.3\n" for n in range(1, 5)]
+    (tmp_path / "train.log").write_text("".join(prefix + line for line in lines))
+    steps = [step.samples_per_s for run in gather([tmp_path]).runs for step in run.logged_steps]
+    assert steps == ([31.1, 31.2, 31.3, 31.4] if is_read else [])
+
+
 def test_a_text_beside_figures_of_json_lines_is_no_wrapper(tmp_path):
     entries = [{"log": "fine", "step": n, "loss": 2.1, "tokens_per_s": 100 + n} for n in range(5)]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, entries)))

@@ -202,6 +202,7 @@ def test_hugging_face_console(tmp_path):
     run = one(tmp_path, text)
     assert (run.micro_batch, run.global_batch, run.epochs) == (8, 64, 1)
     assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([2], 64.0)
+    assert one(tmp_path, text.replace(", 'tr", ",\n 'tr").replace(", 'ep", ",\n 'ep")).timed_spans == run.timed_spans
 
 
 TF_CNN = """TensorFlow:  1.15
@@ -232,6 +233,8 @@ def test_tf_cnn_benchmarks(tmp_path):
     ]
     assert (run.nan_steps, run.timed_spans[0].samples_per_s) == ([100], 1203.02)
     assert one(tmp_path, TF_CNN[TF_CNN.index("Step") :]).format == "tf_cnn_benchmarks log"  # not CSV, of that line
+    behind = TF_CNN.replace("\n", "\nINFO|2020-05-19T07:21:05|/opt/run.py|27| ")
+    assert one(tmp_path, behind.rpartition("\n")[0]).timed_spans == run.timed_spans
     synthetic = one(tmp_path, TF_CNN.replace("imagenet", "imagenet (synthetic)"))
     assert (synthetic.nan_steps, {s.loss for s in synthetic.logged_steps}) == ([], {None})
 

@@ -1,4 +1,4 @@
-"""Lines of a program that a container's or a system's log holds in objects of JSON: Docker, journald, Google Cloud."""
+"""What containers, systems and launchers put around the lines of a program: objects of JSON, times before them."""
 
 import json
 import re
@@ -6,6 +6,17 @@ import re
 TEXT = r'("(?:[^"\\\n]|\\.)*+")'
 # {"log":"step 1\n","stream":"stdout","time":"..."}; {"MESSAGE": "step 1", "_HOSTNAME": "..."}
 WRAPPED = re.compile(rf'(?m)^\{{(?:"log": ?{TEXT}, ?"stream": ?"std|.*"(?:MESSAGE|textPayload)" ?: ?{TEXT}).*\}}\r?$')
+# "INFO|2020-05-19T07:15:24|/opt/run.py|27| ", "2026-01-02T03:04:05.67Z " and, of containers, "... stdout F ".
+PREFIX = re.compile(
+    r"(?:(?:[A-Z]{4,8}\|)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*\|[^|]*\|\d+\| ?|"
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?)"
+)
+
+
+def without_prefix(line: str) -> str:
+    """Return a line without the level, the time and the place in a program that a launcher put before it."""
+    m = PREFIX.match(line)
+    return line[m.end() :] if m else line
 
 
 def unwrapped(text: str) -> str:

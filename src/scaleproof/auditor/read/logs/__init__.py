@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from scaleproof.auditor.read.line_wrappers import without_prefix
 from scaleproof.auditor.read.logs import step_lines
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
@@ -45,7 +46,8 @@ def read_log(name: str, kind: type[LogReader], lines: Iterable[tuple[int, str]])
     """Return the runs of a log (lines with their numbers): one, or several where the steps start again."""
     reader = kind(name)
     looked_at = re.compile(reader.looked_at).search
-    for number, line in lines:
+    for number, printed in lines:
+        line = without_prefix(printed)
         if looked_at(line):
             reader.feed(number, line)
     return reader.finish()

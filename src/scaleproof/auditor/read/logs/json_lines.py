@@ -18,6 +18,9 @@ MLPERF_COUNTS = {
 }
 
 
+LONGEST_ENTRY = 2000  # characters of a dictionary that was printed over several lines
+
+
 class ReaderOfEntries(LogReader):
     """A log whose program writes an object of JSON behind its mark: 'DLLL {"key": "seed"}'."""
 
@@ -141,8 +144,8 @@ class HuggingFaceConsole(LogReader):
 
     mark = r"\{'(?:loss|train_loss|train_runtime|eval_loss)': .*'epoch': |\{[^{}\n]*'train_runtime': |\{'loss': .*\}"
     looked_at = (
-        r"\{'|Num examples|Instantaneous batch|Total train batch|Gradient Accumulation|Total optimization|nproc|"
-        r"Number of trainable|/s\]|s/it|\*\* Running"
+        r"\{'|^ '\w+': |Num examples|Instantaneous batch|Total train batch|Gradient Accumulation|Total optimization|"
+        r"nproc|Number of trainable|/s\]|s/it|\*\* Running"
     )
     format = "Hugging Face console log"
     others = (
@@ -157,10 +160,14 @@ class HuggingFaceConsole(LogReader):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._is_evaluating = False  # the counts that follow are of an evaluation
+        self._open = ""  # a dictionary over several lines, as far as it was read
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: a dictionary of figures, a setting, or perhaps a command."""
+        if self._open and line.startswith(" '"):
+            line = self._open + line
         start, end = line.find("{'"), line.rfind("}") + 1
+        self._open = line[start:] if start >= 0 and line.endswith(",") and len(line) < LONGEST_ENTRY else ""
         if start >= 0:  # a progress bar may stand before it
             data = _literal(line[start:end])
             if isinstance(data, dict):

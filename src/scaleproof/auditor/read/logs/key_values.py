@@ -39,6 +39,7 @@ BARE = re.compile(
 PART_OF_KEY = re.compile(r"(?!(?:e?val\w*|test)/)[A-Za-z_]+(?:/\w+)*/(\w+)")
 NEXT_NUMBER = re.compile(r"\s{1,4}(?:[-+]?\d|nan|NaN|inf)")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
+SETTING = re.compile(r"\W*([A-Za-z][A-Za-z_ ]*?) ?[:=] ?(\d{1,9})\s*")  # a line that is nothing else
 LEAST_LINES = 3  # lines with the same keys
 MOST_SEQUENCES = 64  # of epochs that take turns in one log, as several ranks print them
 TOOK = "took_s"  # kind of a time that the step or epoch of its line took; a "time" may run since the start
@@ -227,6 +228,8 @@ class KeyValues(LogReader):
         if is_bar and form is not None and "loss" in form.kinds:
             self.take_loss_of_bar(line, self._figures(form, parts)[1]["loss"])
         if form is None or not is_log_line:
+            if not self._steps and (m := SETTING.fullmatch(line)):
+                self.argument(m[1].lower().replace(" ", "_"), m[2])
             self.launch(line)
             return
         if form.has_rank and not self._is_of_first_rank(line):
@@ -247,6 +250,12 @@ class KeyValues(LogReader):
             self._kinds_of_steps.append(form.kinds)
         if not is_bar:  # else the rate is taken already
             self._take_epoch_and_rate(form, values, epoch if step is None else None)
+
+    def argument(self, name: str, value: str) -> None:
+        """Take a setting that stands above the steps. Whose batch a "batch_size" is nobody knows."""
+        if name == "batch_size":
+            self.say(name, value)
+        super().argument(name, value)
 
     def _is_of_first_rank(self, line: str) -> bool:
         """Whether a line is of the rank whose line came first, or names no rank."""

@@ -43,6 +43,20 @@ def test_a_dash_that_may_mean_none_is_no_ditto_mark(tmp_path, first, labels):
 
 
 @pytest.mark.parametrize(
+    ("names", "devices"),
+    [
+        (("a", "b", "c", "d"), ["A100", None, "V100", None]),  # "-" in a row of another name may mean unknown
+        (("a", "a", "b", "b"), ["A100", "A100", "V100", "V100"]),
+    ],
+)
+def test_a_ditto_mark_stands_in_a_row_without_a_name_of_its_own(tmp_path, names, devices):
+    marks = zip(names, ("A100", "-", "V100", "-"), (8, 16, 8, 16), strict=True)
+    lines = "".join(f"| {name} | {mark} | {count} | {count * 100} |\n" for name, mark, count in marks)
+    rows = rows_of(tmp_path, f"| Paper | GPU | GPUs | tokens/s |\n|---|---|---|---|\n{lines}")
+    assert [row.words.get("device") for row in rows] == devices
+
+
+@pytest.mark.parametrize(
     ("name", "column", "devices"),
     [("rank = 64", "4", 4), ("8 GPUs", "4", 4), ("ranks = 8", "", 8), ("rank = 8", "", None)],
 )

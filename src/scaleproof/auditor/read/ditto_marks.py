@@ -24,7 +24,10 @@ def without_dittos(grid: Grid, columns: list[TableColumn]) -> list[Row]:
     rows: list[Row] = []
     above: dict[int, str] = {}
     for line, cells in grid.rows:
-        if any(map(DITTO.fullmatch, (cells[k] for k in of_names if k < len(cells)))) and sum(map(bool, cells)) > 1:
+        first = cells[0] if cells else ""
+        goes_on = 0 not in texts or DITTO.fullmatch(first) or first == above.get(0)  # no row of its own name
+        has_mark = any(map(DITTO.fullmatch, (cells[k] for k in of_names if k < len(cells))))
+        if goes_on and has_mark and sum(map(bool, cells)) > 1:
             cells = [above.get(k, cell) if DITTO.fullmatch(cell) else cell for k, cell in enumerate(cells)]
         above = {k: cells[k] for k in texts if k < len(cells)}
         rows.append((line, cells))

@@ -20,7 +20,7 @@ from scaleproof.ground.comparison import (
     claim_on,
     with_simultaneous_intervals,
 )
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import digits_beside_one, number
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import read_run
 
@@ -216,10 +216,11 @@ def test_console_page_chart_and_json_make_one_claim(tmp_path, capsys):
     outside = [one for one in compared if not one["low"] <= 1 <= one["high"]]
     assert len(outside) == counts["slower"] + counts["faster"]
     for one in compared:
-        low, high = one["low"], one["high"]
+        low, ratio, high = one["low"], one["ratio"], one["high"]
         if high < 1:  # slower: said by how much A is faster
-            low, high = 1 / high, 1 / low
-        assert f"95 % CI {number(low)}-{number(high)}" in console, (
+            low, ratio, high = 1 / high, 1 / ratio, 1 / low
+        digits = digits_beside_one(low, ratio, high) if low > 1 else 3
+        assert f"95 % CI {number(low, digits)}-{number(high, digits)}" in console, (
             "the interval that is printed is the one that decides"
         )
 

@@ -91,7 +91,11 @@ TORCHRUN = '-c \'import sys; print("[rank1]: RuntimeError: no such data"); sys.e
             "the command ended with exit code 1 after printing: no GPU here",
         ),
         ("nanogpt.py --no-tokens", "no_figures", "a campaign file: workload.per_step"),
-        ("silent.py 1", "no_figures", "no figure in its log is understood"),
+        (
+            "silent.py 1",
+            "no_figures",
+            "it printed 1 line (the last: done); steps are read from 3 lines on; a program that",
+        ),
         ("-c 'import no_such_module'", "crash", "with exit code 1: ModuleNotFoundError: No module named"),
         ("-c 'raise MemoryError'", "oom", "after printing MemoryError"),
         (TORCHRUN, "crash", "the command ended with exit code 1: RuntimeError: no such data"),
@@ -139,7 +143,7 @@ def test_an_end_that_is_given_hides_no_failure(here, command, kind, reason):
     ("command", "most_s", "ending"),
     [
         ("nanogpt.py --ms 20 --no-tokens --steps 100000", 8.0, "not how much work a step is"),
-        ("counting.py 1 1", 8.0, "no figure in its log"),  # ends by itself
+        ("counting.py 1 1", 8.0, "; steps are read from 3 lines on"),  # ends by itself
         ("-c 'import time; print(1, flush=True); time.sleep(99)'", 99.0, "it had printed 1 line"),  # some may come
     ],
 )

@@ -130,8 +130,8 @@ def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
         except UserError as error:
             raise loaded.placed(UserError(f"cell {cell.slug}: {error}", error.key)) from None
         weights_gb = 4 * parameters / cell.execution.geometry.n_devices / 1e9
-        limit_gb = loaded.campaign.frontier.limit_gb or weights_gb
-        if cell.searched and limit_gb < weights_gb:
+        limit_gb = loaded.campaign.frontier.limit_gb
+        if cell.searched and limit_gb and limit_gb < weights_gb:
             fault = f"frontier.limit_gb {limit_gb:g} is less than the weights of {cell.slug}"
             raise loaded.placed(UserError(f"{fault}, {significant(weights_gb)} GB a device", ("frontier", "limit_gb")))
     return loaded

@@ -5,6 +5,7 @@ A parser says only which character it did not expect.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -52,6 +53,13 @@ def newer_version(place: str, value: str, allowed: str) -> str:
     if not known or there <= max(known):
         return ""
     return f"is {value}: {NEWER}; this one reads {' to '.join(dict.fromkeys((numbers[1], numbers[-1])))}"
+
+
+def keys_given_twice(text: str | bytes) -> list[str]:
+    """Return the keys that an object of a JSON text has twice; parsers take the last."""
+    objects: list[list[str]] = []
+    json.loads(text, object_pairs_hook=lambda pairs: objects.append([key for key, _ in pairs]))
+    return [key for keys in objects if len(set(keys)) < len(keys) for key, count in Counter(keys).items() if count > 1]
 
 
 def read_part(path: Path, part: Callable[..., Part]) -> Part | None:

@@ -9,13 +9,14 @@ from typing import Any
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.attach import Reading, add_run
 from scaleproof.auditor.read.json_results import MOST_PARTS, parts_left, results_of
-from scaleproof.auditor.read.json_text import keys_given_twice, parse_json
+from scaleproof.auditor.read.json_text import parse_json
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_json_steps, tag_of, whole_step
 from scaleproof.ground.errors import describe_first_fault
+from scaleproof.ground.json_faults import keys_given_twice
 
 MOST_BROKEN = 5  # lines of one file that are named
 KEY_OF_KNOWN_PROGRAM = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from typing import Any
 
 KEY_OF_JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"[^"\n]{0,200}"\s*:')
@@ -26,13 +25,6 @@ def begins_like_json(text: str) -> bool:
         return True
     rest = beginning[end:].lstrip(" \t")  # other lines of JSON may follow, and no other text
     return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
-
-
-def keys_given_twice(text: str) -> list[str]:
-    """Return the keys that an object of a JSON text has twice; parsers take the last."""
-    objects: list[list[str]] = []
-    json.loads(text, object_pairs_hook=lambda pairs: objects.append([key for key, _ in pairs]))
-    return [key for keys in objects if len(set(keys)) < len(keys) for key, count in Counter(keys).items() if count > 1]
 
 
 def parse_json(text: str) -> tuple[Any, str]:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import JsonValue, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.errors import UserError, describe_first_fault, did_you_mean, nearest_path, shortened
+from scaleproof.ground.json_faults import keys_given_twice
 from scaleproof.ground.number_format import integer
 
 FETCHED = Path("config/models")  # configurations that `scaleproof model fetch` has written
@@ -123,15 +123,6 @@ def fetched_config(hub: str, revision: str) -> Path:
     return FETCHED / f"{hub.replace('/', '--')}@{revision[:12]}.json"
 
 
-def _unique_keys(place: str, pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Return an object of JSON. Raises UserError where a key is given twice: which value is meant?"""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise UserError(f'{place}: the key "{twin}" is given twice', ("workload", "model"))
-    return content
-
-
 @lru_cache(maxsize=64)
 def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     """Return the content of the config.json at `path`, whose bytes are `data`.
@@ -140,12 +131,15 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     """
     place, key_ = f"workload.model: {path}", ("workload", "model")
     try:
-        architecture = json.loads(data, object_pairs_hook=lambda pairs: _unique_keys(place, pairs))
+        architecture = json.loads(data)
+        twice = keys_given_twice(data)
     except (ValueError, RecursionError) as error:
         hint = "" if path.endswith(".json") else "; give the config.json of the model"
         if path.endswith(".py"):
             hint = "; a function that makes a model is {module: file.py:function}"
         raise UserError(f"{place}: {describe_first_fault(error)}{hint}", key_) from None
+    if twice:
+        raise UserError(f'{place}: the key "{twice[0]}" is given twice', key_)
     if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
         raise UserError(f'{place} is no configuration of transformers: it has no "model_type"', key_)
     for name, most in (SIZES | dict.fromkeys(CONTEXTS, 10**7)).items():

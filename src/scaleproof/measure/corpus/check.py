@@ -4,6 +4,7 @@
 """
 
 import tempfile
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
 
 def _emptiness(path: Path) -> str:
     with path.open("rb") as file:
-        has_text = any(line.strip() for line in file)
+        has_text = any(block.strip() for block in iter(partial(file.read, 1 << 20), b""))
     return "" if has_text else "nothing but blanks; it is left out"
 
 

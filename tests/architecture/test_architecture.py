@@ -76,6 +76,7 @@ FINDING = {
     "ground/campaign/validation_messages.py",
     "ground/campaign/yaml_loader.py",
     "ground/errors.py",
+    "ground/file_kinds.py",
     "conclude/report/chart_catalog.py",
     "ground/snakemake_command.py",
 }

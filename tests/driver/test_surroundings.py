@@ -49,7 +49,7 @@ def test_a_file_without_keys_is_no_configuration(tmp_path, text, has_keys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- anonymous\n", "config.yaml: a mapping is expected, with lines such as"),
+        ("- anonymous\n", "config.yaml, line 1: a list stands here; .*: a mapping is expected, with lines such as"),
         ("a: [", "line 1, column 5: not valid"),
     ],
 )

@@ -35,6 +35,7 @@ KINDS = {
     b"\x89PNG": Kind("a picture", "picture"),
     b"\xff\xd8\xff": Kind("a picture", "picture"),
 }
+OF_TEXT = {"packed": "unpack it", "archive": "unpack it, or save its text"}  # group -> what to do, to have its text
 TESTS = {".gz": "gzip -t", ".bz2": "bzip2 -t", ".zst": "zstd -t"}  # suffix -> the command that tests such a file
 # What a library says of packed data -> what is wrong with them.
 DAMAGES = {
@@ -47,6 +48,12 @@ DAMAGES = {
 def kind_of(start: bytes) -> Kind | None:
     """Return the kind of a file that begins with `start`. None for a text, and for a kind that is not known."""
     return next((kind for magic, kind in KINDS.items() if start.startswith(magic)), None)
+
+
+def no_text_fault(start: bytes) -> str:
+    """Return what a file is that begins so and is no text: "is gzip data, not text; unpack it". "" for others."""
+    kind = kind_of(start)
+    return f"is {kind.name}, not text; {OF_TEXT.get(kind.group, 'a text belongs here')}" if kind else ""
 
 
 def damage_of(path: Path, problem: str) -> str:

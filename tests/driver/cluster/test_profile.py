@@ -109,7 +109,8 @@ def test_a_wrong_value_of_a_profile_is_named_with_its_line(tmp_path, key, messag
     ("text", "message"),
     [
         ("", "profile.v9[+].yaml is empty: a profile is expected, with lines such as 'executor: scaleproof'"),
-        ("- jobs", "profile.v9[+].yaml: a mapping is expected"),
+        ("- jobs", "profile.v9[+].yaml, line 1: a list stands here; .*: a mapping is expected"),
+        ("jobs", "profile.v9[+].yaml: a mapping is expected"),
         ("jobs: 2\nexecutor: slurm", "line 2: executor cannot be 'slurm'; allowed: cluster-.* its plugin: pip install"),
     ],
 )

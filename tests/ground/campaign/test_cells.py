@@ -44,6 +44,13 @@ def test_indivisible_names_the_nearest_that_works():
         resolve_batch(Work.model_validate({"global_batch": 16, "micro_batch": 4}), 3)
 
 
+def test_an_exclude_without_a_match_lists_its_keys_in_one_order():
+    vary = {"geometry": ["1x1"], "precision": ["fp32"], "strategy": ["ddp"], "seed": [1]}
+    entry = {"seed": 1, "geometry": "1x4", "precision": "fp32", "strategy": "ddp"}
+    with pytest.raises(UserError, match="exclude: strategy: ddp, precision: fp32, geometry: 1x4, seed: 1 matches no"):
+        expand_cells(Campaign.model_validate({"title": "x", "vary": vary, "exclude": [entry]}))
+
+
 def test_product_less_exclude_plus_cells():
     found = slugs(
         vary={"geometry": ["1x1", "1x2"], "seq_len": [64, 128]},

@@ -16,7 +16,7 @@ vary:
 BROKEN: dict[str, tuple[str, list[str]]] = {
     "empty": ("", ["broken.yaml is empty: a campaign is expected", "title"]),
     "nothing but a comment": ("# later\n", ["broken.yaml has no key: a campaign is expected", "title"]),
-    "a list": ("- title: x\n", ["a mapping is expected"]),
+    "a list": ("# mine\n- title: x\n", ['line 2: a list stands here; take the "- "', "a mapping is expected"]),
     "no title": ("repeats: 2\n", ["title is missing", "The question"]),
     "a backslash": ('title: "C:\\users"\n', ["line 1, column 13", "expected escape sequence", "takes it as it is"]),
     "a comment for a title": ("title: #1\n", ["line 1", 'title has no value (empty, null or behind a "#")']),
@@ -373,7 +373,7 @@ CORPORA = {
         ["line 1", 'urls: "ftp://x/y" is no address'],
     ),
     "bad name": ("My Corpus: {source: python-docs}", ["line 1", '"My Corpus" cannot be a name']),
-    "not a table": ("- mine", ["a mapping is expected"]),
+    "not a table": ("- mine", ["line 1: a list stands here", "a mapping is expected"]),
     "nothing": ("", ["has no key: a table of corpora is expected"]),
 }
 

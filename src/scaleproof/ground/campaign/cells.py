@@ -340,8 +340,7 @@ def _axis_settings(axis: str, values: list[Scalar] | dict[str, Scalar]) -> list[
 
 def _values_given(choice: Choice) -> dict[str, Any]:
     """Return axis -> value for the values of a choice. An axis may be a placeholder of the command."""
-    names = choice.model_fields_set - {"settings"}
-    declared = {name: getattr(choice, name) for name in names if getattr(choice, name) is not None}
+    declared = {name: value for name, value in choice if name != "settings" and value is not None}
     return declared | {name: Setting.from_value(name, value) for name, value in choice.settings.items()}
 
 

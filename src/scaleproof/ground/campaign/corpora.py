@@ -278,6 +278,9 @@ def _find_files(pattern: str, where: str) -> list[Path]:
         raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {advice}")
     if "://" in pattern:
         raise UserError(f"{where} is an address; local files stand here, and `source: http` has `urls`")
+    slashed = pattern.replace("\\", "/")
+    if slashed != pattern and not os.path.lexists(pattern):
+        raise UserError(f"{where} matches no file; folders are separated by /, not by backslashes: write {slashed}")
     if not _has_wildcard(pattern):
         if fault := _fault_of_kind(path):
             hint = "" if os.path.lexists(path) else f".{nearest_path(path)}"

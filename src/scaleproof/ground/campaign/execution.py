@@ -71,8 +71,8 @@ class Execution(Section):
     )
     overlap_comm: bool | Literal["auto"] = key(
         "auto",
-        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default "
-        "(off for zero0 to zero2, on for zero3). Without effect on other strategies.",
+        "DeepSpeed's reduction of gradients beside the backward pass, of zero1 to zero3. auto: its default "
+        "(on for zero3 alone). Without effect on other strategies.",
         "none",
         axis="overlap",
     )
@@ -105,7 +105,7 @@ class Execution(Section):
         "fresh",
         "fresh: each rank is a new interpreter, started by torchrun. forked: on the CPU of one machine, each rank is "
         "forked from a process that has only imported libraries, which saves most of a short run's start-up; "
-        "elsewhere as fresh.",
+        "on GPUs that `device: auto` takes, and on several nodes, as fresh. Not with device: cuda.",
         "none",
     )
     threads_per_device: int = key(

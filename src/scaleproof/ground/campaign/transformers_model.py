@@ -11,6 +11,7 @@ from pydantic import JsonValue, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.errors import UserError, describe_first_fault, did_you_mean, nearest_path, shortened
+from scaleproof.ground.file_kinds import no_text_fault
 from scaleproof.ground.json_faults import keys_given_twice
 from scaleproof.ground.number_format import integer
 
@@ -86,6 +87,8 @@ class TransformersModel(Section):
         if not self.file.is_file():
             raise UserError(self._missing_text(), ("workload", "model"))
         data = self.file.read_bytes()
+        if fault := no_text_fault(data):
+            raise UserError(f"workload.model: {self.file} {fault}", ("workload", "model"))
         if self.module:
             name = self.module.partition(":")[2]
             if name.encode() not in data and b"import *" not in data:  # by its text: an import of torch takes seconds

@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq, CommentedSet, TaggedScalar
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
+from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.scalarint import HexInt, ScalarInt
 
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, no_campaign_error, other_folder_hint
@@ -32,6 +33,7 @@ from scaleproof.ground.errors import (
     path_fault,
     shortened,
 )
+from scaleproof.ground.file_kinds import no_text_fault
 from scaleproof.ground.files import HTML_PAGE
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.pointers import pointer_fault
@@ -113,11 +115,15 @@ def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
-    """Read a YAML file. Returns its document, and the line of each place in it. Raises UserError."""
+    """Read a YAML file. Returns its document, and the line of each place in it. Raises UserError, for a list too."""
     if not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     lines = Lines()
-    return _Reader(path, lines).to_plain(_parse_document(path), ()), lines
+    data = _Reader(path, lines).to_plain(_parse_document(path), ())
+    if isinstance(data, list):
+        cure = """a list stands here; take the "- " (or the brackets) away: a mapping is expected"""
+        raise UserError(f"{path}, line {lines[()]}: {cure}, with lines such as 'key: value'")
+    return data, lines
 
 
 def _read_mapping(path: Path, model: type[BaseModel]) -> tuple[dict[str, Any], Lines]:
@@ -154,6 +160,8 @@ def _parse_document(path: Path) -> Any:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise UserError(f"{path} is larger than {integer(MOST_BYTES)} bytes, the limit for a configuration file")
+    if fault := no_text_fault(raw):
+        raise UserError(f"{path} {fault}")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -179,10 +187,15 @@ def _parse_document(path: Path) -> Any:
         raise UserError(f"{path}, line {line}: {fault}") from None
     except MarkedYAMLError as error:
         raise UserError(f"{path}{_describe_yaml_fault(error, text.split(LINE_END))}") from None
+    except ReaderError as error:  # a character that YAML does not allow
+        where = f"{path}, line {text[: error.position].count(LINE_END) + 1}"
+        code = ord(text[error.position])
+        fault = f"an invisible control character (U+{code:04X}) stands here: delete it"
+        if code == 0:
+            fault = "zero bytes stand here: the file is damaged, or was not written to its end; copy or write it again"
+        raise UserError(f"{where}: {fault}") from None
     except YAMLError as error:
-        position = getattr(error, "position", None)  # of a character that YAML does not allow
-        where = f", line {text[:position].count(LINE_END) + 1}" if isinstance(position, int) else ""
-        raise UserError(f"{path}{where}: not valid YAML: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
     except (ValueError, TypeError, OverflowError, AttributeError) as error:  # a number or a tag that cannot be built

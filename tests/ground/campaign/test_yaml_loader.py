@@ -1,0 +1,64 @@
+"""Files that are not the text of a mapping, in place of a campaign."""
+
+import gzip
+import io
+import zipfile
+
+import pytest
+
+from scaleproof.ground.campaign.transformers_model import TransformersModel
+from scaleproof.ground.campaign.yaml_loader import load_campaign
+from scaleproof.ground.errors import UserError
+
+GOOD = b"title: x\nrepeats: 3\n"
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mine.yaml", GOOD)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            GOOD + bytes(9),
+            ", line 3: zero bytes stand here: the file is damaged, or was not written to its end; copy or",
+        ),
+        (GOOD + b"\x1a", ", line 3: an invisible control character (U+001A) stands here: delete it"),
+        (b"title: x\x08y\nrepeats: 3\n", ", line 1: an invisible control character (U+0008) stands here: delete it"),
+        (gzip.compress(GOOD), " is gzip data, not text; unpack it"),
+        (zipped(), " is a zip archive or an Office document, not text; unpack it, or save its text"),
+        (b"\x28\xb5\x2f\xfd\x04", " is zstd data, not text; unpack it"),
+        (b"\x89PNG\r\n\x1a\n\0", " is a picture, not text; a text belongs here"),
+        (b"%PDF-1.7\n%\xe2\xe3", " is a PDF, not text; a text belongs here"),
+        (b"title: \xff\n", ", line 1: not UTF-8 text (byte 7); save the file as UTF-8"),
+        (b"[mine, yours]\n", ", line 1: a list stands here; take the"),
+    ],
+)
+def test_what_is_no_text_of_a_mapping_is_named(tmp_path, data, message):
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(data)
+    with pytest.raises(UserError) as fault:
+        load_campaign(path)
+    assert str(fault.value).startswith(f"{path}{message}")
+
+
+@pytest.mark.parametrize("data", [GOOD, b"\xef\xbb\xbf" + GOOD, GOOD + "# \u2028 \x85\n".encode(), b"title: PK\n"])
+def test_a_text_is_read(tmp_path, data):
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(data)
+    assert load_campaign(path)[0].title
+
+
+@pytest.mark.parametrize("key", ["config", "module"])
+def test_a_model_that_is_no_text_is_named(tmp_path, key):
+    path = tmp_path / "model.py"
+    model = TransformersModel(**{key: f"{path}{':build' if key == 'module' else ''}"})
+    path.write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(UserError, match=f"workload.model: {path} is gzip data, not text; unpack it"):
+        model.description()
+    path.write_bytes({"config": b'{"model_type": "opt"}', "module": b"def build(): ..."}[key])
+    assert model.description()

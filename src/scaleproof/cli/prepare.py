@@ -104,15 +104,6 @@ def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
     return len(charts_of(loaded)) + len(tables_of(loaded)) + of_traces
 
 
-def _check_memory_limit(loaded: "LoadedCampaign") -> None:
-    """Raise UserError where a micro-batch is searched on a CPU and the campaign states no limit of memory."""
-    searched = [cell.slug for cell in loaded.cells if cell.searched and cell.execution.device == "cpu"]
-    if searched and loaded.campaign.frontier.limit_gb is None:
-        fault = f"frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU"
-        advice = "which has no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
-        raise loaded.placed(UserError(f"{fault}, {advice}", ("work", "micro_batch")))
-
-
 def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
     """Load a campaign, and check its corpora and models. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -122,7 +113,6 @@ def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
     loaded = LoadedCampaign(campaign, results)
     if reason := reason_of_all(loaded.cells):
         raise loaded.placed(UserError(f"no cell can run on any machine; {reason}"))
-    _check_memory_limit(loaded)
     _check_corpora(loaded, results)
     for cell in loaded.cells:
         try:

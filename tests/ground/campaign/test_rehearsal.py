@@ -61,6 +61,12 @@ def test_without_a_gpu_all_is_on_the_cpu():
     assert rehearsal({"execution": {"device": "cuda"}}).execution.device == "cuda"
 
 
+def test_a_search_on_the_cpu_has_a_limit():
+    text = {"work": {"micro_batch": "largest"}}
+    assert [rehearsal(text, without_gpu=on_cpu).frontier.limit_gb for on_cpu in (True, False)] == [4, None]
+    assert rehearsal(text | {"frontier": {"limit_gb": 2}}, without_gpu=True).frontier.limit_gb == 2
+
+
 def test_its_results_are_known_by_their_name():
     assert is_rehearsal("rehearsal-demo")
     assert not is_rehearsal("demo")

@@ -126,12 +126,15 @@ class LoadedCampaign:
         return read_record(path, resolve_from_answer)
 
     def _check_search(self) -> None:
-        """Check that no cell needs trials, which precede its job, where jobs hold several runs. Raises UserError."""
+        """Check that cells which need trials have jobs of their own, and on a CPU a limit. Raises UserError."""
         searched = [cell.slug for cell in self.cells if cell.searched]
         if searched and may_share_jobs(self.campaign):
-            key = self._sharing_key
-            fault = f"with resources.{key} several cells run in one job, and none after trials; give a number"
-            raise UserError(f"work.micro_batch of {searched[0]}: {fault}", ("resources", key))
+            fault = f"with resources.{self._sharing_key} several cells run in one job, and none after trials; give a"
+            raise UserError(f"work.micro_batch of {searched[0]}: {fault} number", ("resources", self._sharing_key))
+        if searched and self.campaign.execution.device == "cpu" and self.campaign.frontier.limit_gb is None:
+            fault = f"frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU, which has"
+            advice = "no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
+            raise UserError(f"{fault} {advice}", ("work", "micro_batch"))
 
     def _check_forecast(self) -> None:
         """Check that `forecast` names geometries of cells, each under `from` or `hold_out` alone. Raises UserError."""

@@ -46,6 +46,7 @@ def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
         comparison |= {"pairs": 2, "null_pairs": 2}
     if without_gpu:
         small["execution"]["device"] = "cpu"
+        small["frontier"] = {"limit_gb": 4} | small.get("frontier", {})  # far more than tiny models need
     selection = campaign.trace.cells
     if selection and selection != "all":  # names of cells; with a tiny model a cell may have another name
         names = zip(expand_cells(campaign), expand_cells(Campaign.model_validate(small | {"trace": {}})), strict=True)

@@ -30,6 +30,15 @@ def doubts(folder, text: str) -> str:
         (HEAD % "" + "trace: {nodes: all}\n", "trace names no cells, and nothing is traced"),
         (HEAD % "" + "target_loss: 50\n", "target_loss 50.0 is reached without training"),
         (HEAD % "" + SIZES % ("ddp", "1x1, 1x2") + "forecast: {hold_out: [1x2]}\n", "no strategy two sizes"),
+        (HEAD % "" + "trace: {cells: all, steps: 900}\n", "trace.steps is 900: a few show what a step is made of"),
+        (
+            HEAD % "" + "execution: {precision: fp32}\nvary: {precision: [fp32, bf16]}\n",
+            "execution.precision has no effect: vary.precision replaces it",
+        ),
+        (
+            HEAD % ", seed: 2" + "cells: [{seed: 2}, {seed: 3}]\n",
+            "work.seed has no effect: cells replaces it",
+        ),
         (COMMAND % ("--nproc-per-node=2", "") + SIZES_OF_COMMAND, "{devices_per_node} is it: n1x1"),
         (
             COMMAND % ("--nproc-per-node {devices_per_node}", NODES),
@@ -50,7 +59,9 @@ def test_what_is_hardly_meant_is_named(tmp_path, repository, monkeypatch, text, 
     [
         HEAD % "" + SIZES % ("hsdp", "2x1, 2x2"),
         HEAD % "" + "trace: {cells: []}\n",
-        HEAD % "" + "trace: {cells: all, nodes: all}\n",
+        HEAD % "" + "trace: {cells: all, nodes: all, steps: 50}\n",
+        HEAD % "" + "execution: {precision: fp32}\nvary: {precision: [bf16]}\ncells: [{strategy: fsdp}]\n",
+        HEAD % "" + "execution: {precision: fp32}\nvary: {strategy: [ddp, fsdp]}\n",
         HEAD % ", optimizer: {learning_rate: 0.01}" + "target_loss: 5\n",
         HEAD % "" + SIZES % ("ddp", "1x1, 1x2, 1x4") + "forecast: {hold_out: [1x4]}\n",
         "title: x\nworkload: {command: python train.py}\ntarget_loss: 50\n",

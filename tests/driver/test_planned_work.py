@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, 
 from scaleproof.driver import planned_work as planned_work_module
 from scaleproof.driver.planned_work import planned_work
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.geometry import Geometry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.files import write_atomic
 from scaleproof.measure.doctor.speed import USUAL, MachineSpeed
@@ -37,7 +39,7 @@ def test_what_cannot_run_is_not_counted(loaded, tmp_path):
     loaded.path.write_text(strategies)
     assert planned_work(LoadedCampaign(loaded.path), tmp_path).timed == 12, "single-n1x2 is a row"
     loaded.path.write_text(strategies.replace("work:", "execution: {device: cuda}\nwork:"))
-    assert planned_work(LoadedCampaign(loaded.path), tmp_path).timed == 16, "of a campaign for another machine, all"
+    assert planned_work(LoadedCampaign(loaded.path), tmp_path).timed == 12, "of another machine, too"
 
 
 def test_everything_that_runs_is_counted(loaded, tmp_path):
@@ -189,10 +191,51 @@ def test_a_command_takes_as_long_as_its_earlier_runs_or_until_it_is_ended(tmp_pa
     assert 300 < times.seconds(cells[0]) < 330
 
 
+def test_processes_that_share_cores_take_longer(loaded, tmp_path, monkeypatch):
+    """By the cores that there are, whether the earlier runs had some of their own or shared them."""
+    made(loaded, tmp_path, "synthetic")
+    cell = loaded.cells[1]
+    wide = replace(
+        cell, execution=cell.execution.model_copy(update={"geometry": Geometry(nodes=1, devices_per_node=8)})
+    )
+    seconds = {}
+    for cores in (2, 8, 64):
+        monkeypatch.setattr("scaleproof.conclude.forecast.requirements.available_cores", lambda cores=cores: cores)
+        times = run_times(tmp_path, "synthetic")
+        seconds[cores] = times.seconds(wide)
+    assert seconds[2] == pytest.approx(4 * seconds[8])
+    assert seconds[8] == pytest.approx(seconds[64])
+    on_gpus = replace(wide, execution=wide.execution.model_copy(update={"device": "cuda"}))
+    assert times.outside(on_gpus) == USUAL["start"]
+
+
+def test_traced_steps_are_counted(loaded, tmp_path):
+    def seconds(keys: str) -> float:
+        loaded.path.write_text(TEXT.replace("[ddp-n1x2]", f"[ddp-n1x2]{keys}"))
+        return planned_work(LoadedCampaign(loaded.path), tmp_path).seconds
+
+    assert seconds(", steps: 5") == seconds("")
+    assert seconds(", steps: 905") > seconds("") + 90
+
+
+def test_what_is_counted_is_what_can_run(loaded, tmp_path):
+    times = run_times(tmp_path, "mine")
+    strategies = TEXT.replace("{geometry: [1x1, 1x2]}", "{geometry: [1x1, 1x2], strategy: [single, ddp]}")
+    loaded.path.write_text(strategies.replace("[ddp-n1x2]", "all"))
+    for work in (planned_work(LoadedCampaign(loaded.path), tmp_path, times=each) for each in (times, None)):
+        assert (work.timed, work.traced) == (12, 3), "single-n1x2 runs nowhere"
+        assert "none of them can run here" not in work.text
+    loaded.path.write_text(f"{TEXT}execution: {{threads_per_device: 4000}}\n")
+    assert "(elsewhere, as none of them can run here; " in planned_work(LoadedCampaign(loaded.path), tmp_path).text
+
+
 @pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (15, False)])
 def test_a_time_limit_that_stops_every_run_is_said(loaded, tmp_path, minutes, is_said):
     made(loaded, tmp_path, "mine", step=1.0)
     path = tmp_path / "mine.yaml"
     path.write_text(f"{TEXT}resources: {{time_limit: {minutes}}}\n")
-    said = planned_work(LoadedCampaign(path), tmp_path).text
-    assert ("resources.time_limit stops it after 6 seconds" in said) == is_said
+    work = planned_work(LoadedCampaign(path), tmp_path)
+    assert ("resources.time_limit stops it after 6 seconds" in work.text) == is_said
+    assert (work.witnessed == 0) == is_said, "a run that is stopped has no witness"
+    if is_said:
+        assert work.seconds < 8 * (6 + 1.3) + 12 * (6 + 0.3) + 60

@@ -4,7 +4,9 @@ import math
 import re
 from collections.abc import Sequence
 
+from scaleproof.ground.campaign.cell_checks import is_used_of_section
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import AXES
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.measure.machine.applicable import reason_anywhere
@@ -12,6 +14,7 @@ from scaleproof.measure.machine.gpus import Gpu
 
 TORCHRUN = re.compile(r"\btorchrun\b|torch\.distributed\.run\b")
 PROCESSES = re.compile(r"--nproc[-_]per[-_]node[= ](\d+)\b")
+MOST_TRACED = 50  # steps: a few show what a step is made of
 LEARNING_RATES = (1e-8, 0.1)  # of AdamW; those of published language models are from 1e-6 to 0.01
 
 
@@ -19,7 +22,7 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
     """Return a paragraph with a line for each doubt, and the cells that it is about; "" where there are none."""
     trained = [cell for cell in loaded.cells if cell.command is None]
     commanded = [cell for cell in loaded.cells if cell.command is not None]
-    target = loaded.campaign.target_loss
+    campaign, target = loaded.campaign, loaded.campaign.target_loss
     least, most = LEARNING_RATES
     cells_by_doubt = {
         "execution.strategy hsdp shards inside of a node; on one node it is fsdp": [
@@ -61,8 +64,16 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
             if "{steps}" not in (cell.command or "") and "steps" in cell.work.model_fields_set
         ],
     }
+    n_traced = campaign.trace.steps
+    if n_traced > MOST_TRACED:
+        doubt = f"trace.steps is {n_traced}: a few show what a step is made of, and each adds to the files and the time"
+        cells_by_doubt[doubt] = loaded.traced
     lines = [f"  {doubt}: {', '.join(cell.slug for cell in cells)}" for doubt, cells in cells_by_doubt.items() if cells]
-    if loaded.campaign.trace.model_fields_set - {"cells"} and not loaded.traced:
+    for axis, (section, _) in AXES.items():
+        if axis in getattr(campaign, section).model_fields_set and not is_used_of_section(campaign, axis):
+            replacing = "cells" if getattr(campaign.vary, axis) is None else f"vary.{axis}"
+            lines.append(f"  {section}.{axis} has no effect: {replacing} replaces it")
+    if campaign.trace.model_fields_set - {"cells"} and not loaded.traced:
         lines.append("  trace names no cells, and nothing is traced: add cells: all, or names of cells")
     return "\n\nAllowed, but is it meant?\n" + "\n".join(lines) if lines else ""
 

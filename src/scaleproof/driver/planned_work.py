@@ -1,7 +1,7 @@
 """Everything that a campaign will run, counted, and an estimate of its time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, kind_of, run_times
@@ -12,7 +12,7 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import duration_in_words, integer
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
-from scaleproof.measure.machine.applicable import unsupported_reason
+from scaleproof.measure.machine.applicable import reason_anywhere, unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 from scaleproof.measure.reference.planned import expected_s
 from scaleproof.measure.reference.schema import FOLDER, read_reference
@@ -20,7 +20,7 @@ from scaleproof.measure.reference.schema import FOLDER, read_reference
 # Seconds on a laptop or a small node; none of them matters where runs take minutes.
 JOB_S = 1.3  # of Snakemake and the interpreter that launches a run
 PAIR_S = 0.3  # of launching a run within the pairs of a comparison
-TRACE_S = 5.0  # writing and reading a trace
+TRACE_S, TRACED_STEP_S = 4.5, 0.1  # writing and reading a trace, and each of its steps
 TRIALS, TRIAL_S = 4, 5.0  # number of trials in a search for a micro-batch, and the steps of each
 SWEEP_S = 15.0  # one launch of collectives over all sizes
 CORPUS_S = 5.0  # tokenising a small corpus
@@ -78,9 +78,12 @@ def planned_work(
     """
     campaign, forecast = loaded.campaign, loaded.campaign.forecast
     gpus = usable_gpus(cuda_devices)[0] if times is None else None
-    # Of a campaign for another machine, all.
-    cells = [cell for cell in loaded.cells if not unsupported_reason(cell, gpus)] if gpus is not None else []
-    cells = cells or loaded.cells
+    here = [cell for cell in loaded.cells if not unsupported_reason(cell, gpus)] if gpus is not None else []
+    # Of a campaign for another machine, all that can run on any.
+    cells = here or [cell for cell in loaded.cells if not reason_anywhere(cell)]
+    slugs = {cell.slug for cell in cells}
+    traced = [_as_traced(cell, campaign.trace.steps) for cell in loaded.traced if cell.slug in slugs]
+    basis = "" if here or times else "elsewhere, as none of them can run here; "
     times = times or run_times(results, loaded.name, probes)
     arms: list[Cell] = []  # one entry for each run in a pair
     for comparison, a, b in loaded.comparisons.values():
@@ -96,11 +99,15 @@ def planned_work(
     token_folders = {tokens_dir(results, cell) for cell in trained}
     report_jobs = drawn + ANALYSES
 
+    def run_s(cell: Cell) -> float:
+        """Return the seconds of a run, or until its time limit stops it."""
+        return min(times.seconds(cell), loaded.time_limit_s)
+
     seconds: dict[str, float] = {  # only their sum is used; the names are for the reader
-        "timed runs": sum(times.seconds(cell) + JOB_S for cell in cells) * campaign.most_repeats,
-        "runs in pairs": sum(times.seconds(arm) + PAIR_S for arm in arms),
+        "timed runs": sum(run_s(cell) + JOB_S for cell in cells) * campaign.most_repeats,
+        "runs in pairs": sum(run_s(arm) + PAIR_S for arm in arms),
         "starts of engines": _engine_starts_s([*cells, *arms], times),
-        "traces": sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced),
+        "traces": sum(run_s(cell) + JOB_S + TRACE_S + TRACED_STEP_S * cell.work.steps for cell in traced),
         "witnesses": sum(witnesses_s),
         "references": sum(_replay_s(references / f"{name}.json", cell, times) for name, cell in workloads.items()),
         "sweeps": (times.speed.start_s() + SWEEP_S) * swept * forecast.launches,
@@ -112,16 +119,21 @@ def planned_work(
         timed=len(cells) * campaign.most_repeats,
         fewest=len(cells) * campaign.fewest_repeats,
         compared=len(arms),
-        traced=len(loaded.traced),
+        traced=len(traced),
         witnessed=len(witnesses_s),
         witness_s=sum(witnesses_s),
         replayed=len(workloads),
         swept=swept,
         searched=len(searched),
         seconds=sum(seconds.values()),
-        basis=times.basis([*cells, *arms]),
+        basis=basis + times.basis([*cells, *arms]),
         warnings=few_repeats_note(campaign.most_repeats) + _time_limit_warning(loaded, cells, times),
     )
+
+
+def _as_traced(cell: Cell, steps: int) -> Cell:
+    """Return the cell with so many steps after its warm-up, as in the run that is traced."""
+    return replace(cell, work=cell.work.model_copy(update={"steps": steps}))
 
 
 def _engine_starts_s(cells: list[Cell], times: RunTimes) -> float:
@@ -146,7 +158,8 @@ def _witnesses_s(loaded: LoadedCampaign, cells: Sequence[Cell], times: RunTimes)
         repeats += [(a, comparison.pairs), (b, comparison.pairs)]
     seconds = []
     for cell, n_repeats in repeats:
-        if steps := loaded.count_witness_steps(cell, n_repeats):
+        steps = loaded.count_witness_steps(cell, n_repeats)
+        if steps and times.seconds(cell) <= loaded.time_limit_s:  # else the run ends before them
             bare_steps = BARE_STEPS if times.device(cell) == "cpu" else 0
             seconds.append(WITNESS_S + (PROBED * steps + bare_steps) * times.step_s(cell))
     return seconds

@@ -47,6 +47,18 @@ def test_before_the_first_run_a_plan_has_the_estimate_of_campaign_show(tmp_path)
     assert "budget" not in text
 
 
+def test_what_can_run_nowhere_has_no_time_and_no_run_more_than_its_limit(tmp_path):
+    path = tmp_path / "mine.yaml"
+    head = "title: x\nwork: {global_batch: 8}\nrepeats: 2\nresources: {time_limit: 0.01}\n"
+    path.write_text(head + "vary: {strategy: [single, ddp], geometry: [1x2]}\n")
+    made = LoadedCampaign(path)
+    plan = make_plan(evidence(made, tmp_path), times=RunTimes((), ()))
+    assert [row.plan and row.plan.run_seconds for row in plan.rows] == [None, 0.6]
+    text = plan_text(made, plan)
+    assert "not in these totals: single-n1x2\n" in text
+    assert "no step time of single-n1x2: single is one device without a wrapper; 1x2 has 2\n" in text
+
+
 @pytest.mark.parametrize(
     ("resources", "hours_of_runs"),
     [

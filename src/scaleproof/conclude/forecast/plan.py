@@ -33,6 +33,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.scaling_report import Resolution
+from scaleproof.measure.machine.applicable import reason_anywhere
 
 PILOT_STEPS = 10
 ONE_RUN_SPREAD = 0.10  # of a step's time, where a cell was run once and nothing says how runs differ
@@ -119,9 +120,9 @@ def _plan_row(
     command_times_s = evidence.command_times_s.get(cell.slug, [])
     if command_times_s:  # runs of a command are timed as a whole
         seconds, basis = float(np.mean(command_times_s)), "measured"
-    elif seconds is None and times:
+    elif seconds is None and times and not reason_anywhere(cell):
         seconds, basis = times.seconds(cell), "estimated"
-    most_repeats = evidence.loaded.campaign.most_repeats
+    most_repeats, limit_s = evidence.loaded.campaign.most_repeats, evidence.loaded.time_limit_s
     memory_bytes, fits, no_memory = _memory_figures(cell, evidence, _device_memory(evidence, times))
     return PlanRow(
         cell=cell.slug,
@@ -134,7 +135,7 @@ def _plan_row(
         memory_bytes=memory_bytes,
         fits=fits,
         # Without a duration there is no plan of the cell.
-        plan=None if seconds is None else CellPlan(cell.slug, devices, most_repeats, seconds),
+        plan=None if seconds is None else CellPlan(cell.slug, devices, most_repeats, min(seconds, limit_s)),
         repeats_done=len(runs) or len(command_times_s),
         power=_device_power(cell, evidence, watts),
         no_memory=no_memory,
@@ -314,6 +315,8 @@ def _step_figures(cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibrat
     """Return the seconds of a step of a cell, or why there are none, and which measurement helps."""
     if runs:
         return _StepFigures(predicted_step(cell, runs), "measured")
+    if reason := reason_anywhere(cell):
+        return _StepFigures(None, "not-applicable", refusal=reason)
     if cell.command is not None:
         return _StepFigures(None, "command", refusal="forecasts know built-in models, not commands")
     if calibration is None:

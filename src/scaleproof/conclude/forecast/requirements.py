@@ -113,7 +113,10 @@ OF_COMMANDS = StartKind("", "")  # only earlier runs of the same command say how
 
 @dataclass(frozen=True)
 class PastRun:
-    """An earlier run: what it is compared by, and its seconds. `flops`: FLOP/s of a device in its steps."""
+    """An earlier run: what it is compared by, and its seconds. `flops`: FLOP/s of a device in its steps.
+
+    `outside_s` and `flops` are those of a run whose ranks have cores of their own.
+    """
 
     fingerprint: str
     kind: StartKind
@@ -147,9 +150,15 @@ class RunTimes:
         """Return the seconds of a run outside of its steps: launch, set-up, validation."""
         device, kind = self.device(cell), self._kind(cell)
         if similar_runs := [run for run in self.past if run.device == device and run.kind == kind]:
-            return statistics.median(run.outside_s for run in similar_runs)
+            return self._crowding(cell) * statistics.median(run.outside_s for run in similar_runs)
         # A forked rank imports nothing anew.
-        return FORKED_SHARE * self.speed.start_s() if kind.start == "forked" else self.speed.start_s(kind.engine)
+        start_s = FORKED_SHARE * self.speed.start_s() if kind.start == "forked" else self.speed.start_s(kind.engine)
+        return self._crowding(cell) * start_s
+
+    def _crowding(self, cell: Cell) -> float:
+        """Return how many ranks of the cell share a core here, at least 1."""
+        device = "" if cell.command is not None else self.device(cell)
+        return crowding(device, cell.execution.geometry.devices_per_node)
 
     def _kind(self, cell: Cell) -> StartKind:
         """Return what decides how long a run of the cell takes to start here."""
@@ -163,7 +172,8 @@ class RunTimes:
         if counts is None:
             return cell.work.seconds or 0.0
         tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
-        return counts.flops_per_token * tokens / (self._device_flops(cell) * cell.execution.geometry.n_devices)
+        flops = self._device_flops(cell) * cell.execution.geometry.n_devices / self._crowding(cell)
+        return counts.flops_per_token * tokens / flops
 
     def step_s(self, cell: Cell) -> float:
         """Return the seconds of a step by its FLOPs; unknown shapes count as nothing."""
@@ -230,6 +240,11 @@ def kind_of(start: str, strategy: str, device: str) -> StartKind:
     return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
 
 
+def crowding(device: str, per_node: int) -> float:
+    """Return how many of the ranks of a node would share a core of this machine, at least 1."""
+    return max(1.0, per_node / available_cores()) if device == "cpu" else 1.0
+
+
 def run_times(results: Path, campaign: str, probes: bool = True, named: NamedDevice | None = None) -> RunTimes:
     """Return what estimates the times of runs to come.
 
@@ -270,6 +285,7 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
     nodes, per_node = execution["geometry"].split("x")  # as "2x4"
     device = "cpu" if "cpu" in metrics["ranks"][0]["devices"] else "cuda"
     total_s = float(metrics["total_wall_time_sec"])
+    ranks_per_core = crowding(device, int(per_node))
     work_flop = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]
     return PastRun(
         fingerprint=metrics["fingerprint"],
@@ -278,9 +294,8 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
         precision=execution["precision"],
         model=_model(metrics["config"]),
         total_s=total_s,
-        outside_s=max(total_s - window["wall_time_sec"] - metrics["startup"]["warmup_sec"], 0.0),
-        # FLOP/s of a device.
-        flops=work_flop / window["wall_time_sec"] / (int(nodes) * int(per_node)),
+        outside_s=max(total_s - window["wall_time_sec"] - metrics["startup"]["warmup_sec"], 0.0) / ranks_per_core,
+        flops=ranks_per_core * work_flop / window["wall_time_sec"] / (int(nodes) * int(per_node)),
     )
 
 

@@ -65,6 +65,16 @@ def test_a_run_that_was_resumed_is_not_two_runs_at_once(tmp_path):
     assert findings(tmp_path)["runs-interleaved"].severity == "note"
 
 
+@pytest.mark.parametrize(("value", "codes"), [("0.5", {"claim-not-in-data"}), ("0.404", set())])
+def test_a_published_mfu_is_its_flops_over_its_peak(tmp_path, value, codes):
+    write_megatron(tmp_path / "a", random.Random(0))
+    claim = "{kind: mfu, flops: 4.0e14, peak: 9.89e14, device: NVIDIA H100 80GB HBM3, precision: bf16, value: %s}"
+    claimed(claim % value)(tmp_path)
+    found = findings(tmp_path)
+    assert found.keys() & {"claim-not-in-data", "mfu-impossible", "peak-of-another-device"} == codes
+    assert all("its flops / peak give 0.4044" in found[code].evidence for code in codes)
+
+
 def test_a_published_mfu_over_the_peak_of_another_device(tmp_path):
     claimed("{kind: mfu, flops: 4.0e14, peak: 3.12e14, device: NVIDIA H100 PCIe, precision: bf16}")(tmp_path)
     found = findings(tmp_path)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 from external_files import (
@@ -121,6 +122,26 @@ def test_what_a_file_says_counts_more_than_what_is_said_about_it(tmp_path):
     (folder / "claims.yaml").write_text('scaleproof_claims: "1.0"\nruns: {main: {world_size: 3, dataset: web}}\n')
     (claim,) = gather([tmp_path], {"": {"world_size": 5}}).runs
     assert (claim.world_size, claim.dataset) == (8, "web")
+
+
+@pytest.mark.parametrize(
+    ("paths", "devices"),
+    [
+        (["."], 3),
+        (["../c"], 3),
+        (["nanogpt.txt", "claims.yaml"], 3),
+        (["nanogpt.txt", "{}/c/claims.yaml"], 3),
+        (["nanogpt.txt", "../d/claims.yaml"], None),  # of other runs
+    ],
+)
+def test_claims_are_of_the_runs_beside_them_however_these_are_named(tmp_path, monkeypatch, paths, devices):
+    write_nanogpt(tmp_path / "c", random.Random(0))
+    for folder in (tmp_path / "c", tmp_path / "d"):
+        folder.mkdir(exist_ok=True)
+        (folder / "claims.yaml").write_text('scaleproof_claims: "1.0"\nruns: {nanogpt: {world_size: 3}}\n')
+    monkeypatch.chdir(tmp_path / "c")
+    (run,) = gather([Path(path.format(tmp_path)) for path in paths]).runs
+    assert run.world_size == devices
 
 
 @pytest.mark.parametrize(

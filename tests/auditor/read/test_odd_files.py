@@ -136,9 +136,12 @@ def test_the_clock_of_a_summary_of_wandb_is_no_figure(tmp_path):
 @pytest.mark.parametrize(("name", "is_said"), [("run", False), ("exp9", True)])
 def test_a_name_in_claims_that_no_run_has_is_said(tmp_path, name, is_said):
     (tmp_path / "run.log").write_text(LOG)
+    (tmp_path / "table.csv").write_text(TABLE)
     (tmp_path / "c.yaml").write_text(f"scaleproof_claims: 1.0\nruns: {{{name}: {{world_size: 4}}}}\n")
     reasons = [unread.reason for unread in gather([tmp_path]).unread]
     assert reasons == ["runs.exp9 is in no run's name. Runs: run.log"] * is_said
+    (tmp_path / "run.log").unlink()  # a table has no runs
+    assert [unread.reason for unread in gather([tmp_path]).unread] == [f"runs.{name} is in no run's name. Runs: none"]
 
 
 @pytest.mark.parametrize(("value", "kinds"), [("NaN", ["limit"]), ("1900", [])])

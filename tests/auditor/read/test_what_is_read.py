@@ -57,6 +57,8 @@ def test_what_is_not_read_is_listed_with_its_kind(tmp_path):
     (tmp_path / "outs.csv").write_text("outs: 1\n")
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "runs/1").mkdir(parents=True)
+    (tmp_path / "latest").symlink_to("runs/1")  # is read as runs/1
     (tmp_path / "circle").symlink_to("circle")
     os.mkfifo(tmp_path / "pipe")
     evidence = gather([tmp_path])

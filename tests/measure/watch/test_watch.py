@@ -169,19 +169,42 @@ def test_what_evaluation_takes_in_is_no_work(tmp_path):
     assert read_watched(tmp_path)[0].tokens == [ROWS * TOKENS] * STEPS
 
 
-def test_a_loss_that_the_model_does_not_return(tmp_path):
+@pytest.mark.parametrize("after_update", [False, True])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_loss_that_the_model_does_not_return(tmp_path, after_update, accumulation):
+    network = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    losses = []
+    watched = scaleproof.watch([torch.ones(2, 8)] * 4, network, optimizer, tmp_path)
+    for number, batch in enumerate(watched, start=1):
+        loss = network(batch).square().mean()
+        losses.append(loss.item())
+        if not after_update:
+            watched.see_loss(loss)
+        loss.backward()
+        if number % accumulation == 0:
+            optimizer.step()
+        if after_update:
+            watched.see_loss(loss)
+    (rank,) = read_watched(tmp_path)
+    of_steps = [losses[start : start + accumulation] for start in range(0, 4, accumulation)]
+    assert rank.losses == [sum(step) / accumulation for step in of_steps]
+    assert not any(rank.tokens), "numbers are no tokens"
+    assert WatchedRun("a", [rank.model_copy(update={"samples": [2] * 4, "step_s": [1.0] * 4})]).samples_per_s == 2
+
+
+def test_a_loss_of_a_pass_that_nobody_sees_is_of_its_own_step(tmp_path):
     network = nn.Linear(8, 8)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     watched = scaleproof.watch([torch.ones(2, 8)] * 2, network, optimizer, tmp_path)
+    losses = []
     for batch in watched:
-        loss = network(batch).square().mean()
+        loss = network.forward(batch).square().mean()  # calls no hook
+        losses.append(loss.item())
         watched.see_loss(loss)
         loss.backward()
         optimizer.step()
-    (rank,) = read_watched(tmp_path)
-    assert rank.losses[-1] == loss.item()
-    assert rank.tokens == [0, 0], "numbers are no tokens"
-    assert WatchedRun("a", [rank.model_copy(update={"samples": [2] * 4, "step_s": [1.0] * 4})]).samples_per_s == 2
+    assert read_watched(tmp_path)[0].losses == losses
 
 
 def test_updates_of_nothing_are_found(tmp_path):

@@ -16,7 +16,7 @@ from scaleproof.ground.findings.registry import Code, Flag
 
 PRINTED_RATIO_RESOLUTION = 0.006  # of a ratio that is printed with two decimals
 SAME_SHAPE_TOLERANCE = 0.005  # relative difference of counts of parameters that are of one shape
-CLAIM_UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s"}
+CLAIM_UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s", "mfu": ""}
 
 
 def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
@@ -57,6 +57,10 @@ def _parallel_fraction(context: AuditContext, values: dict[str, Any]) -> float |
     return (1 - 1 / speedup) / (1 - 1 / devices) if speedup > 0 and devices > 1 else None
 
 
+def _mfu(context: AuditContext, values: dict[str, Any]) -> float | None:
+    return values["flops"] / values["peak"] if values["peak"] > 0 else None
+
+
 _COMPUTED: dict[str, Callable[[AuditContext, dict[str, Any]], float | None]] = {
     "speedup": _speedup,
     "change": _change,
@@ -64,19 +68,23 @@ _COMPUTED: dict[str, Callable[[AuditContext, dict[str, Any]], float | None]] = {
     "total_time": _own_time,
     "step_parts": _step_time,
     "amdahl": _parallel_fraction,
+    "mfu": _mfu,
 }
 
 
 def claims_follow(context: AuditContext) -> Iterator[Flag]:
-    """Flag published ratios and rates where the files give others: 4.2 for runs of 390 and 100 tokens/s."""
-    for claim in context.claims("speedup", "change", "throughput"):
-        computed, stated = recomputed(context, claim), claim.values["value"]
-        if computed is None or abs(computed - stated) <= max(PRINTED_RATIO_RESOLUTION, 0.005 * abs(stated)):
-            continue  # unknown, or equal but for rounding
-        over = f" over {claim.values['over']}" if "over" in claim.values else ""
-        evidence = f"{claim.source} says {stated:g} for the {claim.kind} of {claim.values['of']}{over}"
-        right = Correction(value=computed, unit=CLAIM_UNITS[claim.kind], derivation="recomputed from the files")
-        yield Flag(f"{evidence}; its files give {computed:.4g}", [claim.values["of"]], corrected=right)
+    """Flag published figures where the files or the claim itself give others: 4.2 for runs of 390 and 100 tokens/s."""
+    for claim in context.claims("speedup", "change", "throughput", "mfu"):
+        computed, stated = recomputed(context, claim), claim.values.get("value")
+        if computed is None or stated is None:
+            continue
+        if abs(computed - stated) <= max(PRINTED_RATIO_RESOLUTION, 0.005 * abs(stated)):
+            continue  # equal but for rounding
+        names = "".join(f" {key} {claim.values[key]}" for key in ("of", "over") if key in claim.values)
+        basis = "flops / peak" if claim.kind == "mfu" else "files"
+        evidence = f"{claim.source} says {stated:g} for the {claim.kind}{names}; its {basis} give {computed:.4g}"
+        right = Correction(value=computed, unit=CLAIM_UNITS[claim.kind], derivation=f"recomputed from the {basis}")
+        yield Flag(evidence, [claim.values.get("of", claim.source)], corrected=right)
 
 
 @of_evidence.finds("difference-of-single-runs", "suspect")

@@ -40,12 +40,12 @@ ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", 
 def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     """The published figure does not come out of the files that are published with it.
 
-    Detected: More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files; a change that
-    stands beside both its ends ("2x faster (9 s → 3 s)") and is neither their ratio nor their difference, within 5
-    %; a product, quotient or sum that is written out ("4 nodes x 8 GPUs = 64") and is another number in any unit; a
-    figure of a sentence whose words name a cell of a table that differs by one digit, or by two that are exchanged (a
-    note, all of these: prose may mean something else); how many times as fast, or by how many per cent more or less, a
-    sentence says that one row is than another, if no column gives it within 10 %.
+    Detected: More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files (of an MFU from its
+    flops and peak); a change that stands beside both its ends ("2x faster (9 s → 3 s)") and is neither their ratio nor
+    their difference, within 5 %; a product, quotient or sum that is written out ("4 nodes x 8 GPUs = 64") and is
+    another number in any unit; a figure of a sentence whose words name a cell of a table that differs by one digit, or
+    by two that are exchanged (a note, all of these: prose may mean something else); how many times as fast, or by how
+    many per cent more or less, a sentence says that one row is than another, if no column gives it within 10 %.
     Seen: GPT-2 on L4: 4.789 comes out of no log.
     Repair: Generate tables from files; retype nothing.
     """

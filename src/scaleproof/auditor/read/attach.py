@@ -1,7 +1,6 @@
 """What belongs together, once all files are read: facts beside runs, copies, checkpoints, tables in pieces."""
 
 import hashlib
-import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -12,7 +11,7 @@ from scaleproof.auditor.read import published_claims
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.run_fields import Fields, complete_from_name, debug_settings_in
-from scaleproof.auditor.read.text_files import UnreadableFile
+from scaleproof.auditor.read.text_files import UnreadableFile, folder_of
 from scaleproof.auditor.read.tracker_series import PREFIX, SeriesReader
 from scaleproof.ground.errors import did_you_mean
 from scaleproof.ground.records.grouping import group_by
@@ -55,7 +54,7 @@ def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
 
     file, _, part = run.name.partition("#")  # "train.log", "2" of "train.log#2"
     run.files = [file]
-    run.details["folder"] = str(path.parent)
+    run.details["folder"] = folder_of(path)
     is_generic = path.name in GENERIC or PREFIX in path.name  # PREFIX: of TensorBoard's event files
     if is_generic and Path(file).parent != Path("."):
         run.name = str(Path(file).parent) + (f"#{part}" if part else "")
@@ -98,18 +97,19 @@ def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
 
 def _note_claims_of_no_run(reading: Reading) -> None:
     """Note each name below `runs` of a claims file that is part of no run's name."""
-    names = [run.name for run in reading.evidence.runs]
+    names = [*(run.name for run in reading.evidence.runs), *reading.evidence.own_runs]
     for _, file, facts_by_part in reading.claims_of_folders:
         for part in facts_by_part:
-            if names and not any(published_claims.is_named(name, part) for name in names):
-                reason = f"runs.{part} is in no run's name.{did_you_mean(part, names)} Runs: {', '.join(names[:5])}"
+            if not any(published_claims.is_named(name, part) for name in names):
+                hint = f"{did_you_mean(part, names)} Runs: {', '.join(names[:5]) or 'none'}"
+                reason = f"runs.{part} is in no run's name.{hint}"
                 reading.evidence.unread.append(Unread(file, reason))
 
 
 def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, str, FactsByPart]]) -> None:
     """Complete a run by the facts of claims files in its folder or above."""
     for folder, _, facts_by_part in claims_of_folders:
-        if os.path.commonpath([folder, run.details["folder"]]) != folder:
+        if not Path(run.details["folder"]).is_relative_to(folder):
             continue  # the claims file is beside other runs
         for part, facts in facts_by_part.items():
             if published_claims.is_named(run.name, part):

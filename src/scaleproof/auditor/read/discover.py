@@ -72,7 +72,8 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         reading.evidence.own_runs = list(own_runs.values())  # each once, however many of `paths` hold it
         if reading.stores:
             tracker_files.add_runs(reading)
-        if reading.evidence.runs or len(reading.evidence.tables) > 1:  # else there is nothing to join
+        tables = reading.evidence.tables
+        if reading.evidence.runs or len(tables) > 1 or (tables and reading.claims_of_folders):  # else nothing to join
             settle(reading, given or {})
 
     if not has_result(reading.evidence):  # settings count as files only where they are all that was found
@@ -161,7 +162,7 @@ def _read(reading: Reading, path: Path, name: str) -> bool:
         return tracker_files.read_event_file(reading, path, name)
     if text_files.is_nsys_export(path, start) or any(mark in start for mark in MARKS_OF_TRACES):
         evidence.traces.append(name)
-        evidence.traced_folders.append(str(path.parent))
+        evidence.traced_folders.append(text_files.folder_of(path))
         return True
     if path.suffix.lower() == ".xlsx" and start.startswith(b"PK"):
         return read_spreadsheet(evidence, path, name)
@@ -293,7 +294,7 @@ def _read_notebook(reading: Reading, file: TextFile) -> bool:
 
 def _read_settings(reading: Reading, file: TextFile) -> bool:
     """Note what a claims file, a mark of completion, a configuration or a script says. Return whether it is one."""
-    folder = str(file.path.parent)
+    folder = text_files.folder_of(file.path)
     if published_claims.is_claims_file(file.opening):
         reading.settings.append(file.name)
         facts = published_claims.read_claims_file(file.path, reading.evidence)

@@ -113,13 +113,13 @@ def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str,
             run.problems.append(f"{problem}; what stands before was read")
         add_run(reading, run, path)
     elif "rank0_host" in data or "nccl_env" in data:
-        reading.launchers[str(path.parent)] = data
+        reading.launchers[text_files.folder_of(path)] = data
     elif isinstance(data.get("status"), str) and ("protocol" in data or "mismatches" in data) and "series" not in data:
         evidence.scaling_reports.append(_scaling_report(name, data))
         return False  # its rates and speed-ups are a table, as those of any JSON
     elif "nvtx_top5" in data:
         evidence.traces.append(name)
-        evidence.traced_folders.append(str(path.parent))
+        evidence.traced_folders.append(text_files.folder_of(path))
     elif not data.keys().isdisjoint(KEYS_OF_DEEPSPEED):
         reading.settings.append(name)
     else:

@@ -231,6 +231,11 @@ def check_root(root: Path) -> None:
         raise UserError(f"{name}: this is a part of the operating system; name the folder of the results")
 
 
+def folder_of(path: Path) -> str:
+    """Return the folder of a file, in one spelling however the file was named."""
+    return str(path.parent.resolve())
+
+
 def check_some_text(roots: list[Path]) -> None:
     """Check that some file has a byte. Raises UserError where all that was named are empty files."""
     if all(root.is_file() and not root.stat().st_size for root in roots):
@@ -265,7 +270,8 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
         # In place, as os.walk goes on with this list. Without virtual environments, which hold packages of others.
         folders_below[:] = [name for name in visible if not os.path.isfile(here / name / "pyvenv.cfg")]
         for name in folders_below:
-            if (here / name).is_symlink():
+            # A folder below `root` is read under its own name.
+            if (here / name).is_symlink() and root.resolve() not in (here / name).resolve().parents:
                 note(here / name, "a link to a folder; it is not followed")
 
         # A run in a folder of tests is an example: its files are yielded as all others there.

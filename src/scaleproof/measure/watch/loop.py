@@ -57,5 +57,5 @@ class Watched(Generic[Batch]):
         return next(self._iterator)
 
     def see_loss(self, loss: Tensor) -> None:
-        """Note the loss of a forward pass, where the model does not return it."""
+        """Note the loss of a forward pass, where the model does not return it: before or after the update."""
         self._watcher.see_loss(loss)

@@ -50,6 +50,7 @@ LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 class Step:
     """What entered the model, and left it, from one update to the next."""
 
+    forwards: int = 0  # passes in training
     samples: int = 0
     tokens: int = 0
     batches: list[Kept] = field(default_factory=list)  # checksums of the inputs
@@ -135,13 +136,20 @@ class Watcher:
         return len(self.made)
 
     def see_loss(self, loss: Tensor) -> None:
-        """Note the loss of a forward pass, where the model does not return it."""
-        self.now.losses.append(loss.detach())
+        """Note the loss of a forward pass, where the model does not return it.
+
+        It may come after the update: then no pass was made since, and the step before lacks the loss of one.
+        """
+        if self.made and not self.now.forwards and len(self.made[-1].losses) < self.made[-1].forwards:
+            self.made[-1].losses += to_keep([loss.detach()])
+        else:
+            self.now.losses.append(loss.detach())
 
     def _note_inputs(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Count a forward pass in training, and note its inputs: torch's hook before it."""
         if module.training and torch.is_grad_enabled():
             self.forwards += 1
+            self.now.forwards += 1
             if torch._C._current_graph_task_id() != -1:  # a checkpoint around the model calls it in a backward pass
                 self.now.backward.add(self.forwards)
             self.record_inputs((*arguments, *named.values()))

@@ -3,6 +3,7 @@
 import pytest
 
 from scaleproof.driver.doubtful_keys import doubts_text
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 
 HEAD = "title: x\nwork: {global_batch: 8%s}\n"
@@ -76,3 +77,8 @@ def test_what_is_hardly_meant_is_named(tmp_path, repository, monkeypatch, text, 
 def test_what_is_common_is_not(tmp_path, repository, monkeypatch, text):
     monkeypatch.chdir(repository)
     assert doubts(tmp_path, text) == ""
+
+
+def test_no_campaign_of_ours_is_doubted(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    assert not [path for path in CAMPAIGNS.glob("*.yaml") if doubts_text(LoadedCampaign(path), [])]

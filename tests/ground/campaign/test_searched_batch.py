@@ -35,6 +35,16 @@ def answer(loaded: LoadedCampaign, results, slug: str, **more) -> None:
     file.write_text(json.dumps({"micro_batch": 6, "planned_fingerprint": cell.planned_fingerprint} | more))
 
 
+def test_a_search_on_the_cpu_needs_a_limit(path):
+    path.write_text(f"{TEXT}execution: {{device: cpu}}\n")
+    assert LoadedCampaign(path).cells[0].is_open
+    path.write_text(path.read_text().replace("limit_gb: 2", ""))
+    with pytest.raises(UserError, match=r"line 2: frontier.limit_gb is missing: the micro-batch of ddp-n1x1 is search"):
+        LoadedCampaign(path)
+    path.write_text(path.read_text().replace("device: cpu", "device: auto"))
+    assert LoadedCampaign(path).cells[0].is_open, "where there are GPUs, theirs is the limit"
+
+
 def test_what_the_workflow_plans_by_is_the_same_before_and_after(path, tmp_path):
     before = LoadedCampaign(path, tmp_path)
     answer(before, tmp_path, "ddp-n1x2")

@@ -3,6 +3,7 @@
 Real processes. What happens to them is arranged in their `sitecustomize`, which Python imports first.
 """
 
+import ast
 import os
 import re
 import shlex
@@ -241,6 +242,24 @@ def test_a_library_that_is_damaged(scaleproof, tmp_path, monkeypatch, text, mess
     done = scaleproof(*COMMANDS["doctor"])
     assert done.stderr.startswith(f"scaleproof: {message}"), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.fault("torch cannot be imported", "the doctor says so in one line, and checks nothing")
+def test_without_torch_the_doctor_examines_nothing(scaleproof, tmp_path):
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so.12: cannot open shared object file')\n")
+    done = scaleproof(*COMMANDS["doctor"])
+    assert done.returncode == 2
+    assert done.stderr.startswith("scaleproof: torch cannot be imported (OSError: libcudart.so.12: cannot open")
+    assert done.stdout == ""
+
+
+def test_an_older_python_gets_as_far_as_the_message(monkeypatch, capsys):
+    ast.parse(Path(cli.__file__).read_text(), feature_version=(3, 9))
+    monkeypatch.setattr(sys, "version_info", (3, 9, 18, "final", 0))
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith("scaleproof: Python 3.11 or later is needed; this is 3.9 (")
 
 
 def test_a_file_of_the_user_that_is_called_as_a_library(scaleproof, tmp_path):

@@ -30,9 +30,9 @@ PAGE_EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]
     "E4 an interval": ("report.html", r'title="(1\.\d+) \([01]\.\d+', r'title="\1 (1.111111', "1.111111"),
     "a sentence is dropped": (
         "report.html",
-        r"<li><strong>Slower.*?</li>",
+        r"<li><strong>Lead:.*?</li>",
         "",
-        'report.html: "Slower than ddp-n1x2: it runs at',
+        'report.html: "Lead: ddp-n1x2 runs at',
     ),
     "a drawing of the page": (
         "report.html",

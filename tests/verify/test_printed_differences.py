@@ -107,6 +107,20 @@ def a_figure(folder: Path) -> None:
     path.write_text(path.read_text().replace("16162", "26162"))
 
 
+def a_cell_less(folder: Path) -> None:
+    path = folder / "cells.csv"
+    path.write_text("".join(line for line in path.open() if not line.startswith("zero3")))
+
+
+def an_empty_table(folder: Path) -> None:
+    (folder / "tables/scaling.csv").write_text("")
+
+
+def half_a_page(folder: Path) -> None:
+    path = folder / "report.html"
+    path.write_text(path.read_text()[: path.stat().st_size // 2])
+
+
 def semicolons(folder: Path) -> None:
     path = folder / "runs.csv"
     path.write_text(path.read_text().replace(",", ";"))
@@ -176,6 +190,9 @@ def a_trace_edited(folder: Path) -> None:
         (a_run_twice, "runs/ddp-n1x2/rep7/training_metrics.json: is the record of ddp-n1x2/rep1", 2),
         (a_run_in_place_of_another, "runs/ddp-n1x2/rep2/training_metrics.json: is the record of ddp-n1x2/rep1", 2),
         (a_figure, "the raw files give 16162.35615; changed since the report was written", 2),
+        (a_cell_less, "cells.csv: zero3-n1x2: this cell is missing in the table; changed since", 2),
+        (an_empty_table, "tables/scaling.csv: not readable: it is empty; changed since", 2),
+        (half_a_page, "report.html: not readable: it ends before </html>; cut off?; changed since", 2),
         (semicolons, "runs.csv: not readable: no comma is between the names in its first line; changed since", 2),
         (decimal_commas, "steps.csv: not readable: steps.csv, line 2: 11 values, not 8; a decimal comma?", 2),
         (a_row_twice, "cells.csv: ddp-n1x2: stands there twice; changed since the report was written", 2),
@@ -244,6 +261,20 @@ def _renew_hash(folder: Path, path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][path.relative_to(folder).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_hash_that_was_edited_in_the_manifest_does_not_accuse_its_file_alone(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    path = tmp_path / "demo/manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["files"]["cells.csv"] = "0" * 64
+    path.write_text(json.dumps(manifest))
+    lines = scaleproof("verify", "demo", cwd=tmp_path).stdout.splitlines()
+    assert lines[0] == "manifest.json: manifest_sha256: changed since the report was written"
+    named = [line for line in lines if line.startswith("cells.csv")]
+    assert [line[:83] for line in named] == [
+        "cells.csv: sha256: changed since the report was written, or manifest.json was (0000"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -299,8 +299,9 @@ def test_why_explains_no_figure_of_a_cell_that_lost_a_run(folder):
     (folder / "runs/ddp-n1x1/rep3").rename(folder.parent / "rep3")
     try:
         for cell, figure in (("ddp-n1x1", "tokens_per_s"), ("ddp-n1x2", "speedup")):
-            with pytest.raises(UserError, match=r"runs/ddp-n1x1/rep3/\S+: is missing"):
+            with pytest.raises(UserError, match=r"runs/ddp-n1x1/rep3/\S+: is missing") as caught:
                 why(folder, f"cells/{cell}/{figure}")
+            assert ("cannot be explained" in str(caught.value)) == (cell == "ddp-n1x1")
         assert "n=3" in why(folder, "cells/ddp-n1x2/tokens_per_s")
     finally:
         (folder.parent / "rep3").rename(folder / "runs/ddp-n1x1/rep3")

@@ -3,6 +3,8 @@
 Importing this imports next to nothing, so that Ctrl-C in the second of the imports is answered as at any other moment.
 """
 
+from __future__ import annotations  # so that an older Python gets as far as the message in `main`
+
 import atexit
 import gc
 import os
@@ -19,11 +21,12 @@ __all__ = ["main", "parser"]
 
 LINE_END = "\n"
 GARBAGE_OBJECTS = 50_000  # new objects between two looks for garbage; Python's own is 700
+OLDEST_PYTHON = (3, 11)  # as in pyproject.toml, which pip alone reads
 WRONG = 2  # exit code of wrong input, and of an installation that is broken
 STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
-def parser(stages_alone: bool = False) -> "argparse.ArgumentParser":
+def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
     from scaleproof.cli import commands
 
     return commands.parser(stages_alone)
@@ -34,6 +37,10 @@ def main() -> None:
 
     Wrong input ends with exit code 2 and one message. A signal is named in a word; a closed pipe prints nothing.
     """
+    if sys.version_info < OLDEST_PYTHON:
+        needed, this = (".".join(map(str, version[:2])) for version in (OLDEST_PYTHON, sys.version_info))
+        _say(f"Python {needed} or later is needed; this is {this} ({sys.executable})")
+        raise SystemExit(WRONG)
     # Imports and records make no garbage: looking for it, and taking all apart at the end, took a quarter of the time.
     gc.set_threshold(GARBAGE_OBJECTS)
     atexit.register(gc.freeze)
@@ -78,7 +85,7 @@ class _Stop:
     def code(self) -> int:
         return 128 + (self.number or 0)
 
-    def _stop(self, number: int, _: object) -> "NoReturn":
+    def _stop(self, number: int, _: object) -> NoReturn:
         """End the command with a KeyboardInterrupt, so that it cleans up. A second signal ends the process at once."""
         signal.signal(number, signal.SIG_DFL)
         if os.getpid() != self._process:  # in a forked process: it just ends; the command itself reports the signal
@@ -91,7 +98,7 @@ class _Stop:
                 process.kill()
         raise KeyboardInterrupt
 
-    def _unraisable(self, problem: "sys.UnraisableHookArgs") -> None:
+    def _unraisable(self, problem: sys.UnraisableHookArgs) -> None:
         """Send the signal again a moment later where Python could not raise its exception.
 
         Python only prints what is raised in a callback of a weak reference, for example. All other errors of this kind

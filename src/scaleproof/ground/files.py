@@ -168,7 +168,8 @@ def os_fault(error: OSError) -> str:
     if error.filename is None:
         return f"output: {PATH_FAULTS.get(error.errno or 0, error.strerror or str(error))}"
     is_full = error.errno in DISK_FULL
-    name = error.filename2 if is_full and error.filename2 else error.filename  # a copy is written to `filename2`
+    is_of_writing = is_full or error.errno in (errno.EFBIG, errno.EROFS)
+    name = (is_of_writing and error.filename2) or error.filename  # a copy is written to `filename2`
     path = Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else Path("output")
     if is_full:
         return full_disk_text(path)

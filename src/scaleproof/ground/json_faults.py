@@ -110,4 +110,5 @@ def _reason(text: str, position: int, problem: str) -> str:
     if not rest.strip() or "EOF" in problem:
         return "it ends there"
     words = next((words for of_parser, words in WORDS.items() if re.search(of_parser, problem)), problem)
-    return f'{words} "{rest[:20].splitlines()[0]}"'
+    beginning = rest[:20].splitlines()[0]
+    return f"{words} {beginning}" if rest.startswith('"') else f'{words} "{beginning}"'

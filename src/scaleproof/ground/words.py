@@ -12,7 +12,7 @@ MEASURED: Words = {
     "device, rank": "A GPU; on a CPU a process bound to cores of its own. A rank is a process of the training.",
     "step, window": "A step is one optimizer step with all of its micro-batches; the window is the timed steps.",
     "baseline": "The same series at its smallest number of devices.",
-    "95 % CI": "An interval over runs of this session: 1.62x (95 % CI 1.20-2.19, n=3) in text, 1.62 (1.20-2.19) in a "
+    "95 % CI": "An interval over the runs here: 1.62x (95 % CI 1.20-2.19, n=3) in text, 1.62 (1.20-2.19) in a "
     "table. ~ beside a ratio: the interval contains 1, so a difference is undecided. Corrected, or "
     "simultaneous: of each size such intervals hold together with 95 %, by Tukey's range over its cells and the single "
     "devices that they are held against; other sizes have 95 % of their own.",

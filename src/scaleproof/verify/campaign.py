@@ -313,7 +313,9 @@ def why(path: Path, identity: str) -> str:
     if identity in quantities:
         return _explain(identity, quantities[identity], folder)
 
-    reason = _fault_of_cell(identity, differences + incomputable) or _absent_cell(identity, folder, runs)
+    if fault := _fault_of_cell(identity, differences + incomputable):
+        raise UserError(f'"{identity}" cannot be explained: {fault}; how to mend it: scaleproof verify {folder}')
+    reason = _absent_cell(identity, folder, runs)
     figures_with_part = [name for name in quantities if identity in name.split("/")]
     if not reason and figures_with_part:
         reason = f"; it is a part of several names. Figures: {', '.join(figures_with_part[:8])}"
@@ -326,10 +328,10 @@ def why(path: Path, identity: str) -> str:
 
 
 def _fault_of_cell(identity: str, differences: list[Difference]) -> str:
-    """Return what is wrong with the runs of the cell that `identity` names, after ": "; "" where nothing is."""
+    """Return what is wrong with the runs of the cell that `identity` names; "" where nothing is."""
     for difference in differences:
         if cells_at_fault([difference]) & set(identity.split("/")):
-            return f": {difference}"
+            return str(difference)
     return ""
 
 

@@ -215,7 +215,7 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
         return "" if names_fastest and due_words in text else f'does not say "{subject} ... {due_words}"'
     if topic == "slower":
         are_all_slower = all(claim["word"] == "slower" for claim in claims)
-        names_baseline = text.startswith(f"Slower than {first['baseline']}:")
+        names_baseline = text.startswith(f"Lead: {first['baseline']} runs at ")
         return "" if are_all_slower and names_baseline else "names cells that are not shown to be slower"
     if topic == "one-device":
         return _fault_of_one_device_sentence(text, claims)

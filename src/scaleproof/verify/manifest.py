@@ -112,7 +112,8 @@ def check_manifest(folder: Path) -> list[Difference]:
     is_edited = manifest.pop(SEAL, None) != _seal(manifest)  # the seal is over all other keys
     if is_edited:
         differences.append(Difference(MANIFEST, SEAL, CHANGED))
-    differences += filter(None, (_fault_of_file(folder, name, sha256) for name, sha256 in listed.items()))
+    changed = f"{CHANGED}, or {MANIFEST} was" if is_edited else CHANGED
+    differences += filter(None, (_fault_of_file(folder, name, sha256, changed) for name, sha256 in listed.items()))
 
     runs = {path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json")}
     unlisted_runs = sorted(runs - listed.keys())
@@ -128,8 +129,11 @@ def check_manifest(folder: Path) -> list[Difference]:
     return differences + [Difference(name, "", LATER_FILE) for name in later_files]
 
 
-def _fault_of_file(folder: Path, name: str, expected_sha256: str) -> Difference | None:
-    """Return that a listed file is missing, or has another hash than the manifest states; None where it is right."""
+def _fault_of_file(folder: Path, name: str, expected_sha256: str, changed: str) -> Difference | None:
+    """Return that a listed file is missing, or has another hash than the manifest states; None where it is right.
+
+    `changed`: what to say of another hash.
+    """
     file = folder / name
     if not file.is_file():
         is_log = file.suffix == ".log"  # publications have none either: no figure is from a log
@@ -143,7 +147,7 @@ def _fault_of_file(folder: Path, name: str, expected_sha256: str) -> Difference 
     text = as_written(file.read_bytes()).rstrip(b"\n")
     if expected_sha256 in (hashlib.sha256(text + b"\n" * ends).hexdigest() for ends in range(3)):  # a page has two
         return Difference(name, "sha256", f"{CHANGED} ({LINE_ENDS})")
-    return Difference(name, "sha256", f"{CHANGED} ({str(expected_sha256)[:12]} then, {sha256[:12]} now)")
+    return Difference(name, "sha256", f"{changed} ({str(expected_sha256)[:12]} then, {sha256[:12]} now)")
 
 
 def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Difference]:

@@ -22,7 +22,10 @@ def check_page(
     folder: Path, quantities: Quantities, runs: Sequence[RawRun], at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
     """Yield where report.html has other figures or files than the raw files; files of cells `at_fault` aside."""
-    page = tree_of(text_of(folder / FILE))
+    text = text_of(folder / FILE)
+    if "</html>" not in text:
+        raise ValueError("it ends before </html>; cut off?")
+    page = tree_of(text)
     for row in page.all("tr"):
         yield from _check_row(row)
     for link in page.all("a", kind="figure"):

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from scaleproof.ground.records.result_file import ResultPart
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.traces_report import TracesReport
 from scaleproof.ground.records.waterfall_report import WaterfallReport
-from scaleproof.verify.contents import REPORT, csv_of, json_of, points_of, schema_of
+from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, points_of, schema_of
 from scaleproof.verify.raw import Difference, check_values
 from scaleproof.verify.recompute import Quantities
 
@@ -171,14 +172,17 @@ def _paths_left_out(content: Any, complete: Any, parent: str = "") -> Iterator[s
 
 def check_repeated(folder: Path) -> Iterator[Difference]:
     """Yield entries that stand twice in a file of results: by NAMES in JSON, by KEYS_OF_ROWS in CSV files."""
-    existing_files = [file for file in MODELS if (folder / file).exists()]
-    names_in = {file: list(_names_stated_twice(json_of(folder / file))) for file in existing_files}
-    for file in TABLES:
-        if (folder / file).exists():
-            rows = csv_of(folder / file)  # told apart as "ddp-n1x2 3", by a cell and a repeat
-            names_in[file] = _repeated([" ".join(row[key] for key in KEYS_OF_ROWS if key in row) for row in rows])
-    for file, names in names_in.items():
-        yield from (Difference(file, name, "stands there twice") for name in names)
+    for file in (*MODELS, *TABLES):
+        with suppress(FileNotFoundError, *DAMAGES):  # the check of this file says so
+            for name in _names_repeated(folder / file):
+                yield Difference(file, name, "stands there twice")
+
+
+def _names_repeated(path: Path) -> list[str]:
+    """Return the names that stand more than once in a file of results; rows are told apart as "ddp-n1x2 3"."""
+    if path.suffix == ".json":
+        return list(_names_stated_twice(json_of(path)))
+    return _repeated(" ".join(row[key] for key in KEYS_OF_ROWS if key in row) for row in csv_of(path))
 
 
 def _repeated(names: Iterable[str]) -> list[str]:

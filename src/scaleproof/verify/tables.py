@@ -63,8 +63,11 @@ def check_cells_table(
     """
     rows = [row for row in csv_of(folder / file) if row["cell"] not in at_fault]
     cells = [row["cell"] for row in rows]
-    if file in ("cells.csv", "tables/scaling.csv") and set(cells) != by_cell(runs).keys():
-        yield Difference(file, "cells", "are not those of runs/")
+    if file in ("cells.csv", "tables/scaling.csv"):
+        for cell in sorted(set(cells) ^ by_cell(runs).keys()):
+            yield Difference(
+                file, cell, "no such cell in runs/" if cell in cells else "this cell is missing in the table"
+            )
     # Cell -> columns that must be empty, as none of its runs recorded the quantity.
     unrecorded_columns = {cell: columns_of_no_run(group) for cell, group in by_cell(runs).items()}
     for row in rows:

@@ -122,6 +122,17 @@ def test_repeated_findings_are_one_line_below_the_table(results, show):
     )
 
 
+def test_findings_of_all_rows_stand_once_above_them(impossible, show):
+    cells = ["ddp-n1x1", "ddp-n1x2"]
+    busy = Finding(code="machine-busy", severity="suspect", cells=cells, runs=[], evidence="80 %", advice="")
+    findings = [*impossible.findings.findings, busy]
+    impossible.findings = impossible.findings.model_copy(update={"findings": findings})
+    page = show(impossible.page(names=[]))
+    assert page.inner_text(".shared").split() == ["In", "all", "rows:", "machine-busy"]
+    rows = page.locator("#table-cells td.codes").all_inner_texts()
+    assert [row.strip() for row in rows] == ["no others", "super-linear"]
+
+
 def test_a_cell_is_linked_beside_a_statement_unless_it_is_named_there():
     """The name of another cell may contain its own."""
     slugs = {"ddp-n1x2", "ddp-n1x2-ga4"}

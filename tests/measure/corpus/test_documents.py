@@ -83,7 +83,12 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
         ("a.jsonl", '{"text": "x"}\n{"text": 3}\n', {"source": "jsonl"}, 'line 2: field "text" is not text but int'),
         ("a.jsonl", '{"text": ' + "[" * 100_000 + "\n", {"source": "jsonl"}, "line 1: nested too deeply"),
         ("a.jsonl", "not json\n", {"source": "jsonl"}, "cannot be read as jsonl"),
-        ("a.jsonl", '{"text": "x"}\n{"text": "y\n', {"source": "jsonl"}, r"jsonl: line 2, column \d+: it ends there"),
+        (
+            "a.jsonl",
+            '{"text": "x"}\n{"text": "y\n',
+            {"source": "jsonl"},
+            r'jsonl: line 2, column 10: a text has no quote at its end: "y',
+        ),
         ("a.parquet", "not parquet", {"source": "parquet"}, 'is not parquet: it begins with "not parquet"'),
         ("b.md", "x", {"source": "text"}, "matches no file"),
     ],

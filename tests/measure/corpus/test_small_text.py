@@ -107,3 +107,6 @@ def test_a_text_of_blanks_is_named(tmp_path):
     ]
     with pytest.raises(UserError, match=r"mine.files: nothing but blanks in .*b\.txt"):
         check_corpus("mine", Corpus(source="text", files=files[1:2]))
+    with pytest.raises(UserError, match=r"of which \S*b\.txt has no text, has one document, which cannot be split"):
+        small_text("mine", Corpus(source="text", files=files[:2]))
+    assert small_text("mine", Corpus(source="text", files=files)) == (["first", "second"], 1)

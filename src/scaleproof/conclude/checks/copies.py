@@ -33,7 +33,8 @@ from scaleproof.ground.records.run import (
 )
 
 SLACK_S = 2.0  # older records have start and total in whole seconds
-HOURS_APART = 2.0
+APART_S = 600  # between cells that were to be measured in turns
+SCHEDULED_APART_S = 7200
 DISTINCT = 10  # different values that tell a series from all others
 # Standard deviations of logarithms: of step times, below which they are equal; of the ratios of two runs' step times,
 # below which there is one ratio.
@@ -216,14 +217,18 @@ def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 @of_runs.finds("measured-apart", "note", only_first=True)
 def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in the comparison.
+    """Cells were not measured in turns: what changed on the machine meanwhile is in the comparison.
 
-    Detected: Two hours between the last run of one cell and the first of another.
+    Detected: Ten minutes between the last run of one cell and the first of another; two hours from a scheduler.
     Seen: Baselines of another day.
     Repair: Run all cells again in one session, repeat by repeat.
     """
     first_starts, last_starts = {}, {}  # cell -> epoch seconds
-    for cell, repeats in runs_by_cell(runs).items():
+    runs_of_cells = runs_by_cell(runs)
+    # A scheduler takes jobs in its own order, and of cells with a single run one comes first.
+    are_rounds = min(map(len, runs_of_cells.values())) > 1 and not any(run.metrics.scheduler for run in runs)
+    least_gap_s = APART_S if are_rounds else SCHEDULED_APART_S
+    for cell, repeats in runs_of_cells.items():
         starts = [start_epoch_s(run) for run in repeats]
         first_starts[cell] = min(starts)
         last_starts[cell] = max(starts)
@@ -231,11 +236,11 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     cells = sorted(first_starts, key=first_starts.__getitem__)
     ascending_starts = [first_starts[cell] for cell in cells]
     for cell in cells:
-        first_beyond_gap = bisect_right(ascending_starts, last_starts[cell] + 3600 * HOURS_APART)
+        first_beyond_gap = bisect_right(ascending_starts, last_starts[cell] + least_gap_s)
         if first_beyond_gap < len(cells):
             later_cell = cells[first_beyond_gap]
-            hours = (first_starts[later_cell] - last_starts[cell]) / 3600
-            evidence = f"{later_cell} was measured {fixed(hours, 1)} h after {cell}"
+            gap = duration_in_words(first_starts[later_cell] - last_starts[cell])
+            evidence = f"the first run of {later_cell} began {gap} after the last one of {cell}"
             yield Flag(evidence, cells=[cell, later_cell], about=[cell, later_cell])
 
 

@@ -264,9 +264,7 @@ def _bullet_html(bullet: Bullet, slugs: set[str]) -> Markup:
 def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
     """Return the tables of the page by their names: all cells, then each kind of scaling that there is."""
     report = inputs.report
-    above_note = [finding for finding in inputs.findings.findings if finding.severity != "note"]
-    marked_cells = {cell for finding in above_note for cell in finding.cells}
-    tables = {"cells": page_tables.cells_view(inputs.cells, report, marked_cells)}
+    tables = {"cells": page_tables.cells_view(inputs.cells, report)}
     for kind in KINDS:
         if any(series.kind == kind for series in report.series):
             tables[kind] = page_tables.series_view(report, kind)

@@ -1,6 +1,6 @@
 """Tables of the page: each figure with its way back to the files that it was computed from; its terms explained."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -58,7 +58,6 @@ class PageRow:
     cell: str
     findings: list[str]
     figures: list[PageFigure]
-    mark: bool = False  # a footnote says what a finding above a note is about
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,16 @@ class PageTable:
     def hidden(self) -> int:
         return sum(not column.first for column in self.columns)
 
+    def shared_codes(self, severities: Mapping[str, Mapping[str, str]]) -> list[str]:
+        """Return the codes that all rows have, alike severe; [] for a single row. `severities`: cell -> its codes'."""
+        if len(self.rows) < 2:
+            return []
+        codes_of_rows = [set(severities.get(row.cell, {}).items()) for row in self.rows]
+        return [code for code, _ in sorted(set.intersection(*codes_of_rows))]
 
-def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> PageTable:
-    """Return the table of all cells, the main figures first. `marked`: cells with a footnote."""
+
+def cells_view(cells: pd.DataFrame, report: ScalingReport) -> PageTable:
+    """Return the table of all cells, the main figures first."""
     rows_of_cells = scaling_rows(cells, report)
     texts_of_cells, constants = split_constant(cell_texts(rows_of_cells))
     columns = []
@@ -87,7 +93,7 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
     rows = []
     for row, texts in zip(row_dicts(rows_of_cells), texts_of_cells.to_dict("records"), strict=True):
         figures = [_cell_entry(row, column.key, texts[column.label]) for column in columns]
-        rows.append(PageRow(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
+        rows.append(PageRow(row["cell"], row["findings"].split(), figures))
     return PageTable("cells", columns, rows, constants)
 
 

@@ -91,7 +91,9 @@ def small_text(name: str, corpus: Corpus) -> tuple[list[str], int] | None:
     with tempfile.TemporaryDirectory() as folder:
         empty = gather_documents(name, corpus, Path(folder))["empty_documents"]
         documents = list(read_documents(Path(folder) / "documents.parquet"))
-    check_documents(place, len(documents), corpus.validation_fraction, corpus.document)
+    blank = [file for file in files if corpus.form == "text" and _emptiness(Path(file))]
+    what = f"{place}, of which {shortened(', '.join(blank), 200)} has no text," if blank else place
+    check_documents(what, len(documents), corpus.validation_fraction, corpus.document)
     return documents, empty
 
 

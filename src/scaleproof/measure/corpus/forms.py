@@ -187,11 +187,11 @@ def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line.rstrip())
             except RecursionError:
                 raise NotADocument(f"cannot be read as jsonl: line {number}: nested too deeply") from None
             except ValueError as error:
-                fault = fault_of_json(line, str(error)).removeprefix("line 1, ")
+                fault = fault_of_json(line.rstrip(), str(error)).removeprefix("line 1, ")
                 raise NotADocument(f"cannot be read as jsonl: line {number}, {fault}") from None
             if not isinstance(row, dict):
                 raise NotADocument(f"cannot be read as jsonl: line {number} is no object")

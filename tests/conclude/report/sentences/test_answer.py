@@ -113,7 +113,7 @@ def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
     text = text_of(answer, "slower")
     # Each ratio has an interval of its own.
     assert re.search(
-        r"Slower than ddp-n1x2: it runs at 1.3\dx zero2-n1x2 \(1.\d\d-1.\d\d\) and (1.9\d|2.0\d|2)x zero3-n1x2",
+        r"Lead: ddp-n1x2 runs at 1.3\dx zero2-n1x2 \(1.\d\d-1.\d\d\) and (1.9\d|2.0\d|2)x zero3-n1x2",
         text,
     )
     assert text.endswith("(95 % CIs, n=5, corrected for 6 comparisons)")

@@ -204,6 +204,32 @@ def test_a_decided_question_on_disturbed_cells_is_asked_again_on_a_quiet_machine
     assert "quiet" not in answer_campaign(report).bullets_of_page(report, has_failures=False)[-1].text
 
 
+def test_of_an_open_question_one_busy_side_is_measured_again_and_no_third_cell(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
+    report = campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.059, ("zero1", "1x2"): 0.03}, question=question)
+    for cell, step in (("zero1", "to show differences"), ("ddp", "on a quiet machine, scaleproof retry")):
+        next(point for point in report.points if point.cell == f"{cell}-n1x2").findings = ["machine-busy"]
+        assert text_of(answer_campaign(report), "next").startswith(f"Next: {step}")
+    assert " --cell ddp-n1x2, then snakemake" in text_of(answer_campaign(report), "next")
+
+
+def test_a_busy_cell_that_blurs_a_decided_answer_is_measured_again(campaign):
+    report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): tuple(1.04 * s for s in UNEVEN)})
+    answer = answer_campaign(report)
+    assert answer.decided
+
+    def next_text():
+        return answer.bullets_of_page(report, has_failures=False)[-1].text
+
+    assert next_text().startswith("more devices, a larger model")
+    busy = next(point for point in report.points if point.cell == "zero1-n1x2")
+    busy.findings = ["machine-busy"]
+    assert report.ranking[-1].cells[1].fastest_over.spans()
+    assert next_text().startswith("on a quiet machine, scaleproof retry config/campaigns/demo.yaml --cell zero1-n1x2,")
+    busy.findings, report.points[0].findings = [], ["machine-busy"]
+    assert next_text().startswith("more devices"), "a baseline that no open ratio is of"
+
+
 def test_runs_that_failed_are_repeated_where_they_may_decide(campaign):
     single = campaign({("ddp", "1x2"): 0.06})
     for answer, failures, start in (

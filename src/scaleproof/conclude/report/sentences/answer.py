@@ -196,8 +196,8 @@ def _slower_bullet(group_claims: GroupClaims) -> list[Bullet]:
     fastest = group_claims.fastest.subject
     ratios_text, basis = _fastest_ratios_text(group_claims, slower_claims)
     cells = tuple(claim.subject for claim in slower_claims)
-    text = f"it runs at {ratios_text}"  # the label names the fastest cell
-    return [Bullet("slower", f"Slower than {fastest}", text, basis, cells, tuple(slower_claims))]
+    text = f"{fastest} runs at {ratios_text}"
+    return [Bullet("slower", "Lead", text, basis, cells, tuple(slower_claims))]
 
 
 def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scaleproof.conclude.analysis.ranking import DISTURBED
+from scaleproof.conclude.analysis.ranking import DISTURBED, largest_group
 from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
 from scaleproof.ground.comparison import NO_INTERVAL, UNDECIDED, Compared, claim_on
 from scaleproof.ground.confidence import FEWEST_REPEATS
@@ -43,7 +43,10 @@ def next_step(report: ScalingReport, group: SizeRanking | None, has_pairs: bool 
         return f"say in {_file(report)} how much work a step is ({batch}), and run {command(report)} again", None
 
     # A campaign with a question is not answered from the ranking, whatever disturbed its cells.
-    if quiet := _on_a_quiet_machine(report, group.advice.disturbed if group and not report.question else []):
+    disturbed = group.advice.disturbed if group else []
+    if question:
+        disturbed = [cell for cell in busy_cells(report) if cell in (question.subject, question.base)]
+    if quiet := _on_a_quiet_machine(report, disturbed):
         return quiet
 
     # Repeats that ended at a limit left the answer open. Where they ended because it was decided, or because there was
@@ -67,9 +70,9 @@ def _on_a_quiet_machine(report: ScalingReport, disturbed_cells: Sequence[str] = 
 
     Not more repeats, which would be disturbed again, but new runs of all such cells: a ratio needs two good ones.
     """
-    busy = busy_cells(report)
     question, cells = report.question, [point.cell for point in report.points]
     of_answer = [question.subject, question.base] if question else cells
+    busy = [cell for cell in busy_cells(report) if cell in of_answer]
     if not disturbed_cells and not (busy and set(of_answer) <= set(busy)):
         return None
     names = list(dict.fromkeys([*disturbed_cells, *busy]))
@@ -94,6 +97,16 @@ def busy_cells(report: ScalingReport) -> list[str]:
     return [point.cell for point in report.points if REPEATED_FOR & set(point.findings)]
 
 
+def _blurred_cells(report: ScalingReport) -> list[str]:
+    """Return the busy cells that are not told apart from the fastest one of the largest size, or are that cell."""
+    group = None if report.question else largest_group(report.ranking)
+    if not group:
+        return []
+    undecided = [entry.cell for entry in group.comparable if entry.fastest_over and entry.fastest_over.spans()]
+    open_cells = {group.cells[0].cell, *undecided} if undecided else set()
+    return [cell for cell in busy_cells(report) if cell in open_cells]
+
+
 def next_step_beyond_repeats(report: ScalingReport, failures_may_decide: bool) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark.
 
@@ -109,7 +122,7 @@ def next_step_beyond_repeats(report: ScalingReport, failures_may_decide: bool) -
         return f"fix what made the runs fail; then {_retry_command(report)}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
-    if quiet := _on_a_quiet_machine(report):
+    if quiet := _on_a_quiet_machine(report, _blurred_cells(report)):
         return quiet
     text = f"more devices, a larger model or another machine may answer otherwise: vary them in {_file(report)}"
     return text, f"scaleproof plan {_file(report)} says what it costs"

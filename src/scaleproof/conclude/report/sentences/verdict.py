@@ -226,7 +226,8 @@ def describe_recommendation(group: SizeRanking, claim: Claim, others: Sequence[C
         "none-beats-one-device": "no cell is shown to beat one device",
         "disturbed": f"runs of {names_or_count(advice.disturbed)} were disturbed",
     }
-    return Recommended(f"none; {reasons[claim.word]}", None, tuple(advice.disturbed))
+    cells = advice.disturbed if claim.word == "disturbed" else ()
+    return Recommended(f"none; {reasons[claim.word]}", None, tuple(cells))
 
 
 def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:

@@ -223,23 +223,19 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Baselines of another day.
     Repair: Run all cells again in one session, repeat by repeat.
     """
-    first_starts, last_starts = {}, {}  # cell -> epoch seconds
     runs_of_cells = runs_by_cell(runs)
     # A scheduler takes jobs in its own order, and of cells with a single run one comes first.
     are_rounds = min(map(len, runs_of_cells.values())) > 1 and not any(run.metrics.scheduler for run in runs)
     least_gap_s = APART_S if are_rounds else SCHEDULED_APART_S
-    for cell, repeats in runs_of_cells.items():
-        starts = [start_epoch_s(run) for run in repeats]
-        first_starts[cell] = min(starts)
-        last_starts[cell] = max(starts)
-
-    cells = sorted(first_starts, key=first_starts.__getitem__)
-    ascending_starts = [first_starts[cell] for cell in cells]
+    starts_of = {cell: sorted(map(start_epoch_s, repeats)) for cell, repeats in runs_of_cells.items()}
+    cells = sorted(starts_of, key=lambda cell: starts_of[cell][0])
+    first_starts = [starts_of[cell][0] for cell in cells]
     for cell in cells:
-        first_beyond_gap = bisect_right(ascending_starts, last_starts[cell] + least_gap_s)
+        last_start = starts_of[cell][-1]
+        first_beyond_gap = bisect_right(first_starts, last_start + least_gap_s)
         if first_beyond_gap < len(cells):
             later_cell = cells[first_beyond_gap]
-            gap = duration_in_words(first_starts[later_cell] - last_starts[cell])
+            gap = duration_in_words(first_starts[first_beyond_gap] - last_start)
             evidence = f"the first run of {later_cell} began {gap} after the last one of {cell}"
             yield Flag(evidence, cells=[cell, later_cell], about=[cell, later_cell])
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scaleproof.cli.commands import run
 from scaleproof.driver.doubtful_keys import doubts_text
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -82,3 +83,13 @@ def test_what_is_common_is_not(tmp_path, repository, monkeypatch, text):
 def test_no_campaign_of_ours_is_doubted(repository, monkeypatch):
     monkeypatch.chdir(repository)
     assert not [path for path in CAMPAIGNS.glob("*.yaml") if doubts_text(LoadedCampaign(path), [])]
+
+
+def test_a_plan_says_them_too(tmp_path, repository, monkeypatch, capsys):
+    monkeypatch.chdir(repository)
+    words = ["scaleproof", "plan", str(tmp_path / "mine.yaml"), "--results", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", words)
+    for optimizer, is_doubted in (("", False), (", optimizer: {learning_rate: 10}", True)):
+        (tmp_path / "mine.yaml").write_text(HEAD % optimizer)
+        run()
+        assert ("learning_rate is above 0.1" in capsys.readouterr().out) == is_doubted

@@ -164,12 +164,13 @@ def plan(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.spent import PLANS, compare_with_spent, record_plan
     from scaleproof.conclude.forecast.text import plan_text, spent_text
+    from scaleproof.driver.doubtful_keys import doubts_text
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.files import now_utc
+    from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
-    price = None
-    if args.price is not None:
-        price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
+    price_date = args.price_date or date.today().isoformat()
+    price = None if args.price is None else Price(args.price, args.currency, price_date)
     evidence = read_evidence(args.campaign, args.results)
     times = run_times(args.results, evidence.loaded.name, named=args.device)
     result = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
@@ -178,7 +179,8 @@ def plan(args: argparse.Namespace) -> None:
     for line in better_splits(evidence.loaded, args.results):
         print(line)
     work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded), times=times)
-    print(f"all of the campaign, with what is done already and the report: {work.text}")
+    doubts = doubts_text(evidence.loaded, usable_gpus(cuda_devices)[0])
+    print(f"all of the campaign, with what is done already and the report: {work.text}{doubts}")
     if comparison := compare_with_spent(folder, evidence.runs):
         print(spent_text(comparison))
     record_plan(folder, evidence.loaded.name, result, now_utc())

@@ -1,6 +1,7 @@
 """What `campaign validate` counts, and how long it says that it takes."""
 
 import json
+import re
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -227,6 +228,15 @@ def test_what_is_counted_is_what_can_run(loaded, tmp_path):
         assert "none of them can run here" not in work.text
     loaded.path.write_text(f"{TEXT}execution: {{threads_per_device: 4000}}\n")
     assert "(elsewhere, as none of them can run here; " in planned_work(LoadedCampaign(loaded.path), tmp_path).text
+
+
+@pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (60, False)])
+def test_minutes_that_the_first_repeats_use_up_are_said(loaded, tmp_path, minutes, is_said):
+    made(loaded, tmp_path, "mine", step=1.0)
+    until = f"{{resolve: 3 %, at_least: 6, at_most: 12, minutes: {minutes}}}"
+    (tmp_path / "mine.yaml").write_text(re.sub("repeats: .*", f"repeats: {until}", TEXT))
+    text = planned_work(LoadedCampaign(tmp_path / "mine.yaml"), tmp_path).text
+    assert (f"more than repeats.minutes ({minutes}): no further repeat would begin" in text) == is_said
 
 
 @pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (15, False)])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, kind_of, run_times
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.confidence import few_repeats_note
 from scaleproof.ground.cores import available_cores
@@ -127,7 +128,9 @@ def planned_work(
         searched=len(searched),
         seconds=sum(seconds.values()),
         basis=basis + times.basis([*cells, *arms]),
-        warnings=few_repeats_note(campaign.most_repeats) + _time_limit_warning(loaded, cells, times),
+        warnings=few_repeats_note(campaign.most_repeats)
+        + _time_limit_warning(loaded, cells, times)
+        + _minutes_warning(campaign, seconds["timed runs"] / campaign.most_repeats),
     )
 
 
@@ -149,6 +152,15 @@ def _time_limit_warning(loaded: LoadedCampaign, cells: Sequence[Cell], times: Ru
         return ""
     takes = f"a run of {slowest.slug} takes about {duration_in_words(times.seconds(slowest))}"
     return f"\n{takes}, and resources.time_limit stops it after {duration_in_words(loaded.time_limit_s)}"
+
+
+def _minutes_warning(campaign: Campaign, round_s: float) -> str:
+    """Warn of `repeats.minutes` that the first rounds use up: no further one begins. `round_s`: seconds of a round."""
+    until = campaign.repeat_until
+    if not until or not until.minutes or 60 * until.minutes >= round_s * until.at_least:
+        return ""
+    first = f"the {until.at_least} repeats of repeats.at_least take about {duration_in_words(round_s * until.at_least)}"
+    return f"\n{first}, more than repeats.minutes ({until.minutes:g}): no further repeat would begin"
 
 
 def _witnesses_s(loaded: LoadedCampaign, cells: Sequence[Cell], times: RunTimes) -> list[float]:

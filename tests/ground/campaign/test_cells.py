@@ -40,7 +40,7 @@ def test_batch(work, world, expected):
 
 
 def test_indivisible_names_the_nearest_that_works():
-    with pytest.raises(UserError, match=r"Nearest global_batch that works: 12 or 24"):
+    with pytest.raises(UserError, match=r"Nearest global_batch that works for this cell: 12 or 24"):
         resolve_batch(Work.model_validate({"global_batch": 16, "micro_batch": 4}), 3)
 
 

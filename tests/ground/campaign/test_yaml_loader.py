@@ -35,7 +35,13 @@ def zipped() -> bytes:
         (b"\x89PNG\r\n\x1a\n\0", " is a picture, not text; a text belongs here"),
         (b"%PDF-1.7\n%\xe2\xe3", " is a PDF, not text; a text belongs here"),
         (b"title: \xff\n", ", line 1: not UTF-8 text (byte 7); save the file as UTF-8"),
-        (b"[mine, yours]\n", ", line 1: a list stands here; take the"),
+        (b"- title: x\n  repeats: 3\n", ', line 1: a list stands here; take the "- "'),
+        (b"- {strategy: ddp}\n- {strategy: fsdp}\n", ", line 1: a list stands here; put it below its key, such as"),
+        (b"  1  title: x\n  9  repeats: 3\n 10  seed: 1\n", ", line 1: line numbers stand before the keys: take"),
+        (
+            b"title: x\nwork: !include w.yaml\n  steps: 8\n",
+            ", line 2: a value stands behind work:, and keys below it; take one of the two away",
+        ),
     ],
 )
 def test_what_is_no_text_of_a_mapping_is_named(tmp_path, data, message):
@@ -46,7 +52,9 @@ def test_what_is_no_text_of_a_mapping_is_named(tmp_path, data, message):
     assert str(fault.value).startswith(f"{path}{message}")
 
 
-@pytest.mark.parametrize("data", [GOOD, b"\xef\xbb\xbf" + GOOD, GOOD + "# \u2028 \x85\n".encode(), b"title: PK\n"])
+@pytest.mark.parametrize(
+    "data", [GOOD, b"\xef\xbb\xbf" + GOOD, GOOD + "# \u2028 \x85\n".encode(), b"title: PK\n", b"title: &x\n  y\n"]
+)
 def test_a_text_is_read(tmp_path, data):
     path = tmp_path / "mine.yaml"
     path.write_bytes(data)

@@ -84,5 +84,5 @@ def _divide(quotient_key: str, total: int, factor: int, n_devices: int) -> int:
         factor_key = "accumulation" if quotient_key == "micro_batch" else "micro_batch"
         formula = f"{quotient_key} = global_batch / ({factor_key} x devices) = {total} / ({factor} x {n_devices})"
         fault = f"work.global_batch {total} cannot be divided: {formula} is not a whole number"
-        raise UserError(f"{fault}. Nearest global_batch that works: {nearest}", KEY)
+        raise UserError(f"{fault}. Nearest global_batch that works for this cell: {nearest}", KEY)
     return total // divisor

@@ -49,6 +49,9 @@ MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
 INDENTED = re.compile(r"[ \t]*([^\S \t\r]|[\u200b-\u200f\u2060\ufeff\u00ad])")  # by another kind of blank
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
+NUMBERED = re.compile(r" *1[.:|)]?\s+[A-Za-z]")  # a first line that a pager or an editor has numbered
+# A key with its value on one line, but for an anchor and a block, behind which more may stand in the next lines.
+WITH_VALUE = re.compile(r"\s*([\w-]+): +[^\s#&|>].*")
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
 LANGUAGES = {"Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(", "TOML": r"\[[\w.-]+\]\s*$"}  # -> a line
 LINE_END = "\n"
@@ -121,8 +124,11 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     lines = Lines()
     data = _Reader(path, lines).to_plain(_parse_document(path), ())
     if isinstance(data, list):
-        cure = """a list stands here; take the "- " (or the brackets) away: a mapping is expected"""
-        raise UserError(f"{path}, line {lines[()]}: {cure}, with lines such as 'key: value'")
+        cure = (
+            """take the "- " (or the brackets) away""" if len(data) == 1 else 'put it below its key, such as "cells:"'
+        )
+        fault = f"a list stands here; {cure}: a mapping is expected, with lines such as 'key: value'"
+        raise UserError(f"{path}, line {lines[()]}: {fault}")
     return data, lines
 
 
@@ -213,6 +219,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     for number, text in enumerate(lines, 1):
         if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
             return f", line {number}: a merge conflict of git is not resolved"
+    if NUMBERED.match(lines[0]):
+        return ", line 1: line numbers stand before the keys: take them away"
     for number, text in enumerate(lines, 1):
         if indented := INDENTED.match(text):
             name = unicodedata.name(indented[1], f"U+{ord(indented[1]):04X}").lower()
@@ -247,6 +255,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             # The line above lacks the colon: the parser took both lines for one key.
             line, column = line - 1, len(line_above) - len(line_above.lstrip())
             problem = "could not find expected ':'"
+        elif "mapping values" in problem and (key := WITH_VALUE.fullmatch(line_above)) and _is_below(lines, line):
+            return f", line {line}: a value stands behind {key[1]}:, and keys below it; take one of the two away"
         where = f", line {line + 1}, column {column + 1}"
     text = lines[min(mark.line, len(lines) - 1)] if mark is not None else ""
     if "${" in text:
@@ -257,6 +267,12 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
         hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint
     return f"{where}: not valid YAML: {problem}{hint}"
+
+
+def _is_below(lines: list[str], index: int) -> bool:
+    """Return whether a line, by its index, is indented more than the one above it."""
+    indent_above, indent = (len(text) - len(text.lstrip()) for text in lines[index - 1 : index + 1])
+    return indent > indent_above
 
 
 def _check_size(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ def test_no_core_and_a_file_in_place_of_results_are_refused(tmp_path, monkeypatc
     (tmp_path / "results/mine").touch()
     with pytest.raises(UserError, match="results/mine is a file"):
         check_start(1)
+
+
+@pytest.mark.parametrize(("name", "is_refused"), [("it's {mine}", True), ("a}", True), ("it's mine (2)", False)])
+def test_braces_in_the_name_of_the_folder_are_refused(tmp_path, monkeypatch, name, is_refused):
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    with pytest.raises(UserError, match="takes braces in the name of a folder") if is_refused else nullcontext():
+        check_start(2)
 
 
 def test_the_program_comes_into_the_path_whether_there_is_one_or_not(monkeypatch):

@@ -172,9 +172,10 @@ def test_a_target_that_is_not_made(built, target, meant):
     assert "Traceback" not in said(done)
 
 
+@pytest.mark.parametrize("options", [("--forcerun", "collect"), ("-n",)])
 @pytest.mark.parametrize(("rule", "code"), [("trian", 2), ("report", 0), ("results/tiny/report.html", 0)])
-def test_a_rule_that_is_left_out_is_one(built, rule, code):
-    done = built.snakemake("--forcerun", "collect", "--omit-from", rule, "--", "results/tiny/report.html")
+def test_a_rule_that_is_left_out_is_one(built, rule, code, options):
+    done = built.snakemake(*options, "--omit-from", rule, "--", "results/tiny/report.html")
     assert ('there is no rule "trian". Did you mean "train"?' in said(done)) == (code == 2), said(done)
     assert (done.returncode == 0) == (code == 0), said(done)
 

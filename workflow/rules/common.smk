@@ -43,6 +43,8 @@ def campaign_called(name):
 
 
 def of_campaign(wildcards):
+    if workflow.is_main_process:
+        check_omitted()  # here, as all rules are known by now, those of the user too; with -n nothing starts
     return campaign_called(wildcards.campaign)
 
 

@@ -2,14 +2,18 @@
 
 CAMPAIGN_NAMES = [path.stem for path in Path("config/campaigns").glob("*.yaml")]
 MADE = [os.path.relpath(path, FOUND) for rule in workflow.rules for path in rule.products()]
-REAL_RULES = {rule.name: rule for rule in workflow.rules if "no_such_file" not in rule.name}  # that make something
 # What the command line names: targets, rules, values of options. Files below results/ have a rule of their own.
 WORDS = {word.rpartition("=")[2] for word in sys.argv[1:] if not word.startswith(("results/", "./results/"))}
 
 
+def real_rules():
+    """The rules that make something, by their names, those that a user's Snakefile adds among them."""
+    return {rule.name: rule for rule in workflow.rules if "no_such_file" not in rule.name}
+
+
 def is_made(path):
     """Whether a rule makes a file; those that refuse targets do not."""
-    return any("no_such_file" not in rule.name and rule.is_producer(str(path)) for rule in workflow.rules)
+    return any(rule.is_producer(str(path)) for rule in real_rules().values())
 
 
 def refuse_meant(target, path):
@@ -36,16 +40,17 @@ def refuse_elsewhere(wildcards):
         if "".join(path.parts[:1]).partition(".")[0] in CAMPAIGN_NAMES:
             refuse_meant(file, str(path) if path.parts[1:] else path.stem)
         if file in rules_meant:
-            or_exit(known_name, "rule", file, REAL_RULES)
+            or_exit(known_name, "rule", file, real_rules())
         or_exit(known_name, "target", file, {f"{RESULTS}/{name}/report.html": name for name in CAMPAIGN_NAMES})
     return f"no rule makes {RESULTS / file}"
 
 
+@lru_cache
 def check_omitted():
     """End where --omit-from or --allowed-rules names nothing that is made, of which Snakemake says nothing."""
     for name in {*workflow.dag_settings.omit_from, *(workflow.dag_settings.allowed_rules or ())}:
         if not is_made(name):
-            or_exit(known_name, "rule", name, REAL_RULES)
+            or_exit(known_name, "rule", name, real_rules())
 
 
 def refuse_unmade(wildcards):

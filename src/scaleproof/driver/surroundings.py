@@ -55,9 +55,13 @@ def check_config_name(config: Mapping[str, Any]) -> None:
 
 
 def check_start(cores: int | None) -> None:
-    """Raise UserError where Snakemake would wait for ever (0 `cores`), or could not make the folder of a campaign."""
+    """Raise UserError where Snakemake would wait for ever (0 `cores`), or could not work in its folder or write there."""
     if cores == 0:
         raise UserError("--cores 0 starts nothing; give the number of cores, as in --cores 2")
+    if set("{}") & set(str(Path.cwd())):
+        raise UserError(
+            f"{Path.cwd()}: Snakemake takes braces in the name of a folder for a variable: rename the folder"
+        )
     for results in (RESULTS / file.stem for file in CAMPAIGNS.glob("*.yaml")):
         if results.is_file():
             raise UserError(f"{results} is a file, where the folder of a campaign's results is made: move it")

@@ -37,7 +37,10 @@ def zipped() -> bytes:
         (b"title: \xff\n", ", line 1: not UTF-8 text (byte 7); save the file as UTF-8"),
         (b"- title: x\n  repeats: 3\n", ', line 1: a list stands here; take the "- "'),
         (b"- {strategy: ddp}\n- {strategy: fsdp}\n", ", line 1: a list stands here; put it below its key, such as"),
-        (b"  1  title: x\n  9  repeats: 3\n 10  seed: 1\n", ", line 1: line numbers stand before the keys: take"),
+        (b"  1  title: x\n  9  repeats: 3\n 10  seed: 1\n", ": a line number stands before each line; take them away"),
+        (b"1| title: x\n2| repeats: 3\n", ": a line number stands before each line; take them away"),
+        (b"+title: x\n+\n+repeats: 3\n", ": the + of a diff stands before each line; take them away"),
+        (b"> title: x\n> repeats: 3\n", ": the > of a quotation stands before each line; take them away"),
         (
             b"title: x\nwork: !include w.yaml\n  steps: 8\n",
             ", line 2: a value stands behind work:, and keys below it; take one of the two away",
@@ -53,7 +56,15 @@ def test_what_is_no_text_of_a_mapping_is_named(tmp_path, data, message):
 
 
 @pytest.mark.parametrize(
-    "data", [GOOD, b"\xef\xbb\xbf" + GOOD, GOOD + "# \u2028 \x85\n".encode(), b"title: PK\n", b"title: &x\n  y\n"]
+    "data",
+    [
+        GOOD,
+        b"\xef\xbb\xbf" + GOOD,
+        GOOD + "# \u2028 \x85\n".encode(),
+        b"title: PK\n",
+        b"title: &x\n  y\n",
+        b"title: >\n  + 1\n",
+    ],
 )
 def test_a_text_is_read(tmp_path, data):
     path = tmp_path / "mine.yaml"

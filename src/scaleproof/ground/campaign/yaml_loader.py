@@ -49,7 +49,8 @@ MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
 INDENTED = re.compile(r"[ \t]*([^\S \t\r]|[\u200b-\u200f\u2060\ufeff\u00ad])")  # by another kind of blank
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
-NUMBERED = re.compile(r" *1[.:|)]?\s+[A-Za-z]")  # a first line that a pager or an editor has numbered
+# What stands before each line of a text that was copied together with it -> the words for it.
+COPIED_MARKS = {r" *\d+[.)|]?\s+\S": "a line number", r"\+": "the + of a diff", r"> ?(?=\S)": "the > of a quotation"}
 # A key with its value on one line, but for an anchor and a block, behind which more may stand in the next lines.
 WITH_VALUE = re.compile(r"\s*([\w-]+): +[^\s#&|>].*")
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
@@ -176,6 +177,10 @@ def _parse_document(path: Path) -> Any:
     if HTML_PAGE.match(text):
         raise UserError(f"{path} is a page (HTML), not YAML; download the raw file")
     _check_size(path, text)
+    full_lines = [line for line in text.splitlines() if line.strip()]
+    for mark, words in COPIED_MARKS.items():
+        if len(full_lines) > 1 and all(re.match(mark, line) for line in full_lines):
+            raise UserError(f"{path}: {words} stands before each line; take them away")
 
     try:
         with warnings.catch_warnings():
@@ -219,8 +224,6 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     for number, text in enumerate(lines, 1):
         if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
             return f", line {number}: a merge conflict of git is not resolved"
-    if NUMBERED.match(lines[0]):
-        return ", line 1: line numbers stand before the keys: take them away"
     for number, text in enumerate(lines, 1):
         if indented := INDENTED.match(text):
             name = unicodedata.name(indented[1], f"U+{ord(indented[1]):04X}").lower()

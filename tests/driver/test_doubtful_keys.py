@@ -29,6 +29,10 @@ def doubts(folder, text: str) -> str:
             HEAD % "" + SIZES % ("single, ddp", "1x2") + "question: {is: ddp, better_than: single}\n",
             "question is about what can run on no machine: single-n1x2",
         ),
+        (
+            HEAD % "" + "execution: {device: cpu}\ntrace: {cells: all, interconnect: true}\n",
+            "trace.interconnect looks at the links of GPUs, and these cells run on a CPU: ddp-n1x1",
+        ),
         (HEAD % "" + "trace: {nodes: all}\n", "trace names no cells, and nothing is traced"),
         (HEAD % "" + "target_loss: 50\n", "target_loss 50.0 is reached without training"),
         (HEAD % "" + SIZES % ("ddp", "1x1, 1x2") + "forecast: {hold_out: [1x2]}\n", "no strategy two sizes"),

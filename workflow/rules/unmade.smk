@@ -62,7 +62,7 @@ def refuse_unmade(wildcards):
     is_input = path.exists() and str(path) not in workflow.dag.targetfiles
     if not is_made(path) and not is_input:
         name = wildcards.file.removesuffix(".yaml").partition("/")[0]
-        if name not in RESERVED and "." not in name:
+        if name not in RESERVED and ("." not in name or Path(f"config/campaigns/{name}.yaml").is_file()):
             campaign_called(name)
         of_campaign_alone = wildcards.file.partition(".")[0]  # demo, of demo.html
         path = of_campaign_alone if of_campaign_alone in CAMPAIGN_NAMES else wildcards.file

@@ -58,6 +58,9 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
         "workload.command has a long dash where an option begins, which needs hyphens: --": [
             cell for cell in commanded if any(word.startswith(("\u2013", "\u2014")) for word in cell.words)
         ],
+        "trace.interconnect looks at the links of GPUs, and these cells run on a CPU": [
+            cell for cell in loaded.traced if campaign.trace.interconnect and cell.execution.device == "cpu"
+        ],
         "work.steps changes nothing: workload.command has no {steps}": [
             cell
             for cell in commanded

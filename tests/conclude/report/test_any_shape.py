@@ -24,6 +24,7 @@ from scaleproof.conclude.report.charts import draw_comparison, draw_waterfall
 from scaleproof.conclude.report.charts.forecast import draw_forecast
 from scaleproof.conclude.report.charts.traces import CHARTS as TRACE_CHARTS
 from scaleproof.conclude.report.charts.traces import draw_trace
+from scaleproof.conclude.report.claims_report import claims_report
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
 from scaleproof.conclude.report.paper import write_paper
@@ -169,8 +170,10 @@ def _profiles(have: SimpleNamespace, folder: Path) -> dict[Path, Profile]:
 
 
 def make_forecast_report(have: SimpleNamespace, folder: Path) -> str:
-    """The text of the page; the paper is made, too."""
+    """The text of the page; the paper is made, too. No sentence is stated twice, which `verify` takes for an edit."""
     made = inputs(have, folder)
+    sentences = [sentence.text for sentence in claims_report(made).sentences]
+    assert len(sentences) == len(set(sentences))
     write_page(made, folder / "report.html")
     write_paper(made, folder / "report.pdf")
     assert (folder / "report.pdf").read_bytes().startswith(b"%PDF")

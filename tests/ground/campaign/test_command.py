@@ -200,6 +200,7 @@ def test_a_cell_without_a_value_for_a_placeholder_is_refused(keys, message):
         ({"command": "p 'open"}, "No closing quotation"),
         ({"command": "p", "work": {"steps": [50, 150]}}, "has no {steps}"),
         ({"command": "p {steps}", "work": {"steps": [50, 150]}}, "two lengths are for workload.figures: whole"),
+        ({"command": "p", "workload": {"figures": "whole", "rate_of": "all"}}, "workload.rate_of is of a printed rate"),
         ({"command": "p", "workload": {"per_step": {"tokens": "2 + 2"}}}, "no product of whole numbers"),
         ({"command": "p {x}", "vary": {"x": [1]}, "workload": {"per_step": {"tokens": "b * 8"}}}, r"command \(.*{x}"),
         ({"command": "p", "workload": {"per_step": {"tokens": "{seq_len} * 8"}}}, "; {seq_len} has no value here"),

@@ -34,6 +34,7 @@ def zipped() -> bytes:
         (b"\x28\xb5\x2f\xfd\x04", " is zstd data, not text; unpack it"),
         (b"\x89PNG\r\n\x1a\n\0", " is a picture, not text; a text belongs here"),
         (b"%PDF-1.7\n%\xe2\xe3", " is a PDF, not text; a text belongs here"),
+        ("vary:\n\u00a0\u00a0strategy: [ddp]\n".encode(), ", line 2: a no-break space stands where the line begins"),
         (b"title: \xff\n", ", line 1: not UTF-8 text (byte 7); save the file as UTF-8"),
         (b"- title: x\n  repeats: 3\n", ', line 1: a list stands here; take the "- "'),
         (b"- {strategy: ddp}\n- {strategy: fsdp}\n", ", line 1: a list stands here; put it below its key, such as"),

@@ -233,6 +233,11 @@ def test_a_label_of_each_document_is_no_class(tmp_path):
     [
         ("label,title,description\n1,a,b\n1,c,d\n", {}, "has 1 class .key: label.; 2 to 1,000 can be told apart"),
         ("label,title,description\n1,a,b\n2,c\n", {}, "line 3 has 2 fields, not 3"),
+        (
+            "1,a,b,x\n2,c,d,y\n",
+            {"columns": ["label", "title", "description"]},
+            "it has 4 columns, and `columns` names 3",
+        ),
         ("label,title,description\n1,a,b\n ,c,d\n", {}, "label .label. of a document is"),
         ("label,title,title,description\n1,a,b,c\n", {}, "line 1: has .title. 2 times; rename the others"),
         ("1,a,b\n2,c,d\n", {}, "has no field .title. .key: field.. Fields there: 1, a, b; .* give `columns`"),

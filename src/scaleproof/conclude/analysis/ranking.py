@@ -119,13 +119,17 @@ def concluded_from(report: ScalingReport) -> AnsweredQuestion | SizeRanking | Sc
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
     """Return values of GROUPED_BY -> the cells that have them: they do the same work on equally many devices.
 
-    Groups with few devices come first. A group begins with its fastest cell and ends with the cells that are short of
-    repeats.
+    Groups with few devices come first. A group begins with the cells that may be compared with each other, as most of
+    it may, the fastest first: one added cell of other code must not cost the comparison. It ends with the cells that
+    are short of repeats.
     """
     groups = group_by(cells.values(), lambda cell: size_of(cell.values))
     for members in groups.values():
+        members.sort(key=lambda cell: -cell.rate.value)
         short_cells = _cells_without_interval(members)
-        members.sort(key=lambda cell: (cell.cell in short_cells, -cell.rate.value))
+        groups_alike = _alike([cell for cell in members if cell.cell not in short_cells])
+        names = {cell.cell for cell in max(groups_alike, key=len)}
+        members.sort(key=lambda cell: (cell.cell in short_cells, cell.cell not in names))
 
     def by_devices(key: tuple) -> tuple[int, str]:
         devices, *others = key
@@ -194,8 +198,21 @@ def rank_cells(
     )
 
 
+def _alike(cells: Sequence[MeasuredCell]) -> list[list[MeasuredCell]]:
+    """Return the cells in groups between whose cells nothing forbids a ratio; all in their order."""
+    groups: list[list[MeasuredCell]] = []
+    for cell in cells:
+        for group in groups:
+            if not unintended_differences(group[0].provenance, cell.provenance, same_program=False):
+                group.append(cell)
+                break
+        else:
+            groups.append([cell])
+    return groups
+
+
 def _comparable_cells(members: Sequence[MeasuredCell]) -> list[MeasuredCell]:
-    """Return the cells of a size that nothing forbids to compare with the first, which is the fastest."""
+    """Return the cells of a size that nothing forbids to compare with the first, which is the fastest of them."""
     why_not = _why_not_compared(members)
     return [cell for cell in members if not why_not[cell.cell]]
 
@@ -211,8 +228,8 @@ def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
 
 def _why_not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
     """Return cell -> what forbids a ratio to the first of `members`: fields that differ, or "repeats"; else empty."""
-    fastest = members[0].provenance
-    why_not = {cell.cell: unintended_differences(fastest, cell.provenance, same_program=False) for cell in members}
+    first = members[0].provenance
+    why_not = {cell.cell: unintended_differences(first, cell.provenance, same_program=False) for cell in members}
     return why_not | {name: ["repeats"] for name in _cells_without_interval(members)}
 
 

@@ -33,8 +33,10 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
     for cell in filter(is_half_known, inputs.waterfall):
         lost_claims = [claim for claim in claims.values() if claim.kind == "lost" and claim.subject == cell.cell]
         sentences.append(_sentence("lost", loss_sentence(cell), lost_claims))
+    stated = {sentence.text for sentence in sentences}  # without any other comparison the answer is made of pairs
     for comparison in inputs.comparisons:
-        sentences.append(_sentence("pairs", ab_sentence(comparison), claims_of_pairs(comparison)))
+        if (text := ab_sentence(comparison)) not in stated:
+            sentences.append(_sentence("pairs", text, claims_of_pairs(comparison)))
         sentences += [_sentence("drift", text, ()) for text in drift_sentences(comparison, inputs.cells)]
     for kind in KINDS:
         sentences += [_sentence("law", text, ()) for text in law_sentences(inputs.report, kind)]

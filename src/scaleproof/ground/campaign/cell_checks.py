@@ -167,6 +167,8 @@ def check_command(cell: Checked) -> None:
     if is_timed_as_whole and cell.work.seconds is not None:
         fault = " ends a program early, and workload.figures: whole times it to its end; give one of the two"
         raise _fault("work.seconds", fault)
+    if is_timed_as_whole and cell.workload.rate_of is not None:
+        raise _fault("workload.rate_of", " is of a printed rate, and workload.figures: whole reads none; leave it out")
 
 
 def _check_words(words: list[str], command: str) -> None:

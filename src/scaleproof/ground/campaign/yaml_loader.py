@@ -48,6 +48,7 @@ MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
 INDENTED = re.compile(r"[ \t]*([^\S \t\r]|[\u200b-\u200f\u2060\ufeff\u00ad])")  # by another kind of blank
+INDENTED_KEY = re.compile(r"[\s\u200b-\u200f\u2060\ufeff\u00ad]*[\w.-]+:(?:\s|$)")
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 # What stands before each line of a text that was copied together with it -> the words for it.
 COPIED_MARKS = {r" *\d+[.)|]?\s+\S": "a line number", r"\+": "the + of a diff", r"> ?(?=\S)": "the > of a quotation"}
@@ -181,6 +182,9 @@ def _parse_document(path: Path) -> Any:
     for mark, words in COPIED_MARKS.items():
         if len(full_lines) > 1 and all(re.match(mark, line) for line in full_lines):
             raise UserError(f"{path}: {words} stands before each line; take them away")
+    for nth, content in enumerate(text.split(LINE_END), 1):
+        if INDENTED.match(content) and INDENTED_KEY.match(content):  # the parser takes the blank for a part of the key
+            raise UserError(f"{path}{_indented_text(nth, content)}")
 
     try:
         with warnings.catch_warnings():
@@ -225,9 +229,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
             return f", line {number}: a merge conflict of git is not resolved"
     for number, text in enumerate(lines, 1):
-        if indented := INDENTED.match(text):
-            name = unicodedata.name(indented[1], f"U+{ord(indented[1]):04X}").lower()
-            return f", line {number}: a {name} stands where the line begins: indent with blanks"
+        if INDENTED.match(text):
+            return _indented_text(number, text)
         if LOOK_ALIKE.match(text):
             return f", line {number}: the colon or the blank behind it only looks like one: type both again"
         if text.startswith("```"):
@@ -270,6 +273,13 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
         hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint
     return f"{where}: not valid YAML: {problem}{hint}"
+
+
+def _indented_text(number: int, line: str) -> str:
+    """Return that a line is indented by something else than blanks and tabs, to be said after the name of the file."""
+    (character,) = INDENTED.match(line).groups()  # type: ignore[union-attr]
+    name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
+    return f", line {number}: a {name} stands where the line begins: indent with blanks"
 
 
 def _is_below(lines: list[str], index: int) -> bool:

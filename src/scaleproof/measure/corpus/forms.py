@@ -144,7 +144,10 @@ def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterat
         places = [names.index(field) for field in fields]
         for where, row in rows:
             if len(row) != len(names):
-                raise NotADocument(f"cannot be read as csv: the row in {where} has {len(row)} fields, not {len(names)}")
+                fault = f"the row in {where} has {len(row)} fields, not {len(names)}"
+                if columns and where == "line 1":
+                    fault = f"it has {len(row)} columns, and `columns` names {len(names)}: name all of them"
+                raise NotADocument(f"cannot be read as csv: {fault}")
             yield where, [row[place] for place in places]
 
 

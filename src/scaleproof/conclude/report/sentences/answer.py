@@ -171,7 +171,9 @@ def _fastest_bullet(group_claims: GroupClaims) -> list[Bullet]:
     """Return the bullet on the fastest cell and the next one, or all that may be as fast."""
     fastest, group = group_claims.fastest, group_claims.group
     rate = group_claims.claims[f"rate/{fastest.subject}"]
-    where = f"on {devices_text(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
+    rates_left_out = [entry.tokens_per_sec_global.value for entry in group.cells if entry.incomparable]
+    among = " of the cells compared" if max(rates_left_out, default=0) > rate.ratio.value else ""
+    where = f"on {devices_text(group.devices)}{among}, {number(rate.ratio.value, 4)} tokens/s"
     if not group_claims.has_intervals:  # too few runs: nothing is claimed about other cells
         n = runs_text(*dict.fromkeys(entry.tokens_per_sec_global.n for entry in group.comparable))
         text = f"unknown; {fastest.subject} has the highest rate {where}"

@@ -84,7 +84,7 @@ def claims_follow(context: AuditContext) -> Iterator[Flag]:
         basis = "flops / peak" if claim.kind == "mfu" else "files"
         evidence = f"{claim.source} says {stated:g} for the {claim.kind}{names}; its {basis} give {computed:.4g}"
         right = Correction(value=computed, unit=CLAIM_UNITS[claim.kind], derivation=f"recomputed from the {basis}")
-        yield Flag(evidence, [claim.values.get("of", claim.source)], corrected=right)
+        yield Flag(evidence, [claim.values.get("of", claim.kind)], corrected=right)
 
 
 @of_evidence.finds("difference-of-single-runs", "suspect")

@@ -103,7 +103,7 @@ def _note_claims_of_no_run(reading: Reading) -> None:
             if not any(published_claims.is_named(name, part) for name in names):
                 hint = f"{did_you_mean(part, names)} Runs: {', '.join(names[:5]) or 'none'}"
                 reason = f"runs.{part} is in no run's name.{hint}"
-                reading.evidence.unread.append(Unread(file, reason))
+                reading.evidence.unread.append(Unread(file, reason, "claims file"))
 
 
 def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, str, FactsByPart]]) -> None:

@@ -74,7 +74,7 @@ class Flag:
 FILE_UNREADABLE = Code(
     "file-unreadable",
     "note",
-    what="A file was not read, or a check broke on it; what it says is in no check.",
+    what="A file, or a part of it, was not read, or a check broke on it; what that says is in no check.",
     detected="Cut off, empty, binary, too large, of a broken structure or of an unknown schema; an error of a check.",
     seen="",
     repair="Mend what is named, or save its figures as CSV, JSON or Markdown; of a large file, the results alone.",

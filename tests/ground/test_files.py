@@ -76,7 +76,7 @@ def test_a_full_disk_is_told_from_another_one(tmp_path, monkeypatch):
     assert disk_filled_up(lines, tmp_path)
     assert not disk_filled_up(["ValueError"], tmp_path)
     text = full_disk_text(tmp_path / "not there/report.html")
-    assert "report.html: the disk is full (4,096 bytes are free)" in text
+    assert "report.html: the disk is full. Make room, then" in text
     assert "results/downloads" in text
 
 

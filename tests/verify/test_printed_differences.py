@@ -116,6 +116,15 @@ def an_empty_table(folder: Path) -> None:
     (folder / "tables/scaling.csv").write_text("")
 
 
+def an_empty_chart(folder: Path) -> None:
+    (folder / "charts/efficiency.svg").write_text("")
+
+
+def half_a_chart(folder: Path) -> None:
+    path = folder / "charts/efficiency.svg"
+    path.write_text(path.read_text()[: path.stat().st_size // 2])
+
+
 def half_a_page(folder: Path) -> None:
     path = folder / "report.html"
     path.write_text(path.read_text()[: path.stat().st_size // 2])
@@ -179,6 +188,11 @@ def a_pair_cut_off(folder: Path) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
 
 
+def no_run_of_a_pair(folder: Path) -> None:
+    shutil.rmtree(folder / "compare/accumulation/pair4/a")
+    shutil.rmtree(folder / "compare/accumulation/pair5")  # which need not be removed
+
+
 def a_trace_edited(folder: Path) -> None:
     path = folder / "traces/ddp-n1x2/profile_summary.json"
     path.write_text(path.read_text() + " ")
@@ -192,6 +206,8 @@ def a_trace_edited(folder: Path) -> None:
         (a_figure, "the raw files give 16162.35615; changed since the report was written", 2),
         (a_cell_less, "cells.csv: zero3-n1x2: this cell is missing in the table; changed since", 2),
         (an_empty_table, "tables/scaling.csv: not readable: it is empty; changed since", 2),
+        (an_empty_chart, "charts/efficiency.svg: not readable: it is empty; changed since", 2),
+        (half_a_chart, "charts/efficiency.svg: not readable: ", 2),
         (half_a_page, "report.html: not readable: it ends before </html>; cut off?; changed since", 2),
         (semicolons, "runs.csv: not readable: no comma is between the names in its first line; changed since", 2),
         (decimal_commas, "steps.csv: not readable: steps.csv, line 2: 11 values, not 8; a decimal comma?", 2),
@@ -301,15 +317,24 @@ def test_what_was_measured_beside_the_runs_has_a_cure(tmp_path: Path) -> None:
     (tmp_path / "config/campaigns").mkdir(parents=True)
     (tmp_path / "config/campaigns/demo.yaml").touch()
     assert "Restore" not in scaleproof("verify", "results/demo", cwd=tmp_path).stdout
-    for change in (a_pair_cut_off, a_trace_edited):
+    for change in (a_pair_cut_off, no_run_of_a_pair, a_trace_edited):
         change(tmp_path / "results/demo")
     trace, profile = "traces/ddp-n1x2", "profile_summary.json"
     force = "snakemake --cores 2 --forcerun results/demo"
+    pairs = "results/demo/compare/accumulation/pair"
     assert scaleproof("verify", "results/demo", cwd=tmp_path).stdout.splitlines()[-2:] == [
-        f"Restore compare/accumulation, or make again: rm -r results/demo/compare/accumulation/pair3 && "
+        f"Restore compare/accumulation, or make again: rm -r {pairs}3 {pairs}4 && "
         f"{force}/compare/accumulation/pairs.json -- results/demo/report.html",
         f"Restore {trace}/{profile}, or make again: {force}/{trace}/{profile} -- results/demo/report.html",
     ]
+
+
+def test_raw_profiles_are_not_called_unchanged(tmp_path: Path) -> None:
+    folder = shutil.copytree(PUBLISHED, tmp_path / "demo")
+    for but_raw in ("", " but raw profiles"):  # a publication has none
+        last = scaleproof("verify", "demo", cwd=tmp_path).stdout.splitlines()[-1]
+        assert last.endswith(f"every file{but_raw} is the one that the report was made from")
+        (folder / "traces/ddp-n1x2/raw").mkdir(exist_ok=True)
 
 
 def test_results_of_ones_own_end_with_what_makes_a_lost_file_again(tmp_path: Path) -> None:

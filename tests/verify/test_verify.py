@@ -241,19 +241,13 @@ def test_a_finding_that_was_struck_out_is_found(folder):
     path = folder / "findings.json"
     before = path.read_text()
     data = json.loads(before)
-    new = {
-        "code": "machine-busy",
-        "severity": "suspect",
-        "cells": ["ddp-n1x2"],
-        "runs": [],
-        "evidence": "",
-        "advice": "",
-    }
-    data["findings"].append(new)
+    words = {"code": "machine-busy", "severity": "suspect", "evidence": "", "advice": ""}
+    data["findings"].append(words | {"cells": ["ddp-n1x2"], "runs": []})
     path.write_text(json.dumps(data))
     problems = [str(d) for d in verify(folder, with_manifest=False)[0]]
     path.write_text(before)
     assert any("leaves out the finding machine-busy" in p for p in problems)
+    assert "scaling_report.json: ddp-n1x2, findings: is [], findings.json gives ['machine-busy']" in problems
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.json_faults import NEWER
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.ground.snakemake_command import RESULTS, derive_again_command, make_again_command, results_option
+from scaleproof.ground.snakemake_command import MEASURED_BESIDE, RESULTS, derive_again_command
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
@@ -31,7 +31,6 @@ COPIED = "is the record of"  # of a run in the folder of another
 UNREADABLE = "not readable"
 USUAL_LOSS = 5.0  # %, what a rate may fall by in a gate without --difference
 UNDECIDED = 5  # exit code, as of scaleproof ab
-MEASURED_BESIDE = ("compare", "reference", "sweep", "traces")  # folders of results beside runs, which are no page's
 NO_SOURCES = ("manifest.json", "report.html", "charts", "tables")  # from these no figure of another file is computed
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
@@ -72,8 +71,9 @@ def verify(args: argparse.Namespace) -> None:
         for cure in () if advice else _cures(folder, differences):
             print(cure)
         raise SystemExit(1)
+    but_raw = " but raw profiles" * any(folder.glob("traces/*/raw"))  # large, and summarised beside
     of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder
-    print(f"PASS  {work}; every file{of_folder} is the one that the report was made from")
+    print(f"PASS  {work}; every file{but_raw}{of_folder} is the one that the report was made from")
     key, _ = signer_of(folder)
     if key:
         print(f"signed by {key}")
@@ -82,7 +82,7 @@ def verify(args: argparse.Namespace) -> None:
 def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     """Return what makes files of a campaign's results again, in a line for runs, what is derived, and the rest."""
     from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
-    from scaleproof.ground.records.run import retry_command
+    from scaleproof.ground.records.run import beside_again, retry_command
     from scaleproof.verify.manifest import LATER_FILE, LATER_RUN
 
     newer_files = {difference.file for difference in differences if NEWER in difference.problem}
@@ -97,7 +97,6 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     others = dict.fromkeys("/".join(names) for names in stray)
     runs = dict.fromkeys("/".join(names) for names in folders if names not in stray)
     is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)
-    beside = [d for d in differences if d.file.split("/")[0] in MEASURED_BESIDE and d.file not in no_cure]
     campaign = CAMPAIGNS / f"{folder.name}.yaml"
     cures = []
     if newer_files:
@@ -109,29 +108,9 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
         cures.append(f"Restore the files of runs{again}")
     elif is_derived:  # a retry makes these again, too
         cures.append(f"What is derived is made again by: {derive_again_command(folder / 'report.html')}")
-    changed_beside = [d.file for d in beside if not _is_missing_file(d)]
     if campaign.is_file():
-        cures += [
-            f"Restore {files}, or make again: {command}" for files, command in _beside_again(folder, changed_beside)
-        ]
-    if len(changed_beside) < len(beside):
-        cures.append("What is missing is made again, or restored: scaleproof stale" + results_option(folder.parent))
+        cures += beside_again(folder, [d.file for d in differences if d.file not in no_cure])
     return cures
-
-
-def _beside_again(folder: Path, files: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield a comparison, or other files, that were measured beside the runs, with what makes them again.
-
-    `files`: those that are changed or damaged, relative to `folder`.
-    """
-    from scaleproof.ground.records.run import pairs_again_command
-
-    pairs = [Path(file) for file in files if file.startswith("compare/")]  # compare/COMPARISON/pair1/a/steps.csv
-    for comparison, of_comparison in group_by(pairs, lambda file: file.parts[1]).items():
-        names = dict.fromkeys(file.parts[2] for file in of_comparison if len(file.parts) > 3)
-        yield f"compare/{comparison}", pairs_again_command(folder / "compare" / comparison, names)
-    if others := dict.fromkeys(file for file in files if not file.startswith("compare/")):
-        yield ", ".join(others), make_again_command(folder / "report.html", [folder / file for file in others])
 
 
 def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int, int]:

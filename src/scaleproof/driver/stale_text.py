@@ -10,7 +10,7 @@ from scaleproof.driver.stale import CODE, CONFIGURATION, UNRECORDED, StaleRuns
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import duration_in_words
 from scaleproof.ground.records.lost_results import lost_text, records_without_runs
-from scaleproof.ground.records.run import keep_command, retry_command
+from scaleproof.ground.records.run import beside_again, keep_command, retry_command
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import derive_again_command, options_for, results_target
 from scaleproof.verify.manifest import DRAWN
@@ -45,6 +45,7 @@ def _file_texts(stale: StaleRuns) -> Iterator[str]:
         count = "1 file is" if len(stale.files.changed) == 1 else f"{len(stale.files.changed)} files are"
         yield f"{name}: {count} not what the report was made from ({shortened(', '.join(stale.files.changed), 200)})"
         yield f"  what is wrong, and what to type: scaleproof verify {folder}"
+        yield from (f"  {advice}" for advice in beside_again(folder, stale.files.changed))
     if unplanned := stale.files.unplanned:
         names = shortened(", ".join(f"{run.parent.name}/{run.name}" for run in unplanned), 100)
         runs = f"{plural(len(unplanned), 'run')} ({names})"

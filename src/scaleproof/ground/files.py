@@ -204,14 +204,14 @@ REMEDY = (
 
 
 def full_disk_text(path: Path) -> str:
-    """Return the message for a write to `path` on a full disk: how much is free, and what may be deleted."""
+    """Return the message for a write to `path` on a full disk, with what may be deleted.
+
+    How much is free is not in it: a part of a file, which is removed by then, has taken more.
+    """
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     results = Path("results") if Path("results").is_dir() else Path()
     remedy = f". What may be deleted: {REMEDY}" if place.stat().st_dev == results.stat().st_dev else ""
-    return (
-        f"{path}: the disk is full ({integer(shutil.disk_usage(place).free)} bytes are free). Make room, then run the "
-        f"same command again{remedy}"
-    )
+    return f"{path}: the disk is full. Make room, then run the same command again{remedy}"
 
 
 def disk_is_full(folder: Path) -> bool:

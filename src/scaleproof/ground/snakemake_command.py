@@ -13,6 +13,7 @@ NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake t
 PROFILE = "slurm"  # of a cluster, where nothing else is said
 HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"
 RESULTS = Path("results")  # where no option says otherwise
+MEASURED_BESIDE = ("compare", "reference", "sweep", "traces")  # folders of results beside runs, which are no page's
 
 
 def snakemake_command(target: Path | str) -> str:

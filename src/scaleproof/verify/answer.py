@@ -27,6 +27,7 @@ from scaleproof.verify.stated import settings_of
 
 LEVELS = ("printed", "watched", "built")  # of evidence, the weakest first
 LAW_OF = {"strong": "amdahl", "weak": "gustafson", None: None}
+BY_FINDINGS = "findings.json gives"
 LOW, EXCELLENT = 0.7, 0.85  # an efficiency is "low" below the first, "excellent" from the second on
 
 
@@ -38,7 +39,11 @@ def check_answer(
     A field that is null, or is not there, differs from any value that it should have.
     """
     report = answer.report
-    yield from check_values(REPORT, "", report, _expected_of_report(runs, findings))
+    yield from check_values(REPORT, "", report, _expected_of_report(runs))
+    invalid_findings = [finding for finding in findings if finding["severity"] == "invalid"]
+    mismatches = sorted({finding["code"] for finding in invalid_findings if is_of_runs(finding)})  # not of pairs
+    validity = {"mismatches": mismatches, "status": "invalid_comparison" if mismatches else "ok"}
+    yield from check_values(REPORT, "", report, validity, BY_FINDINGS)
     yield from _check_members(answer)
     for series in report["series"]:
         yield from _check_sizes(answer, series)
@@ -56,6 +61,8 @@ def _check_sizes(answer: RawAnswer, series: Mapping[str, Any]) -> Iterator[Diffe
         name, base = point["cell"], series["baseline"]
         if {name, base} <= answer.cells.keys():  # both have runs with numbers
             yield from check_values(REPORT, name, point, _expected_of_size(answer, series, point))
+            codes = list(answer.codes.get(name, ()))
+            yield from check_values(REPORT, f"{name}, findings", point.get("findings"), codes, BY_FINDINGS)
             yield from _check_incomparable(point["incomparable"], answer.cells[name], answer.cells[base])
             yield from _check_best_single(answer, series, point)
     comparable_sizes = [point["cell"] for point in points if not point["incomparable"]]
@@ -65,17 +72,13 @@ def _check_sizes(answer: RawAnswer, series: Mapping[str, Any]) -> Iterator[Diffe
     yield from check_repeats_of_ratio(series["resolve"], series["name"], noise, answer)
 
 
-def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the expected fields on all runs: level, unit, evidence, validity, and the time of one run of each cell."""
-    invalid_findings = [finding for finding in findings if finding["severity"] == "invalid"]
-    mismatches = sorted({finding["code"] for finding in invalid_findings if is_of_runs(finding)})  # not of pairs
+def _expected_of_report(runs: Sequence[RawRun]) -> dict[str, Any]:
+    """Return the expected fields on all runs: level, unit, evidence, and the time of one run of each cell."""
     ended_runs = [run for run in runs if run.metrics.get("total_wall_time_sec") is not None]
     means_of_cells = [statistics.fmean(run.job_seconds for run in group) for group in by_cell(ended_runs).values()]
     expected = {
         "confidence": CONFIDENCE,
         "clock": "window",
-        "mismatches": mismatches,
-        "status": "invalid_comparison" if mismatches else "ok",
         "seconds_per_repeat": math.fsum(means_of_cells) or None,
     }
 
@@ -152,7 +155,6 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
         "tokens_per_sec_median": statistics.median(map(math.exp, cell.logs.values())),
         "verdict": verdict,
         "overhead_only": cell.devices == 1 and without_offload(cell.strategy) in SHARDING,
-        "findings": list(answer.codes.get(cell.name, ())),
         **_expected_correction(answer, series, point),
     }
 

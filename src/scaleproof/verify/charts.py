@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from scaleproof.ground.errors import describe_first_fault
 from scaleproof.ground.number_format import significant
-from scaleproof.verify.contents import entries_of, text_of
+from scaleproof.verify.contents import DAMAGES, entries_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference
 from scaleproof.verify.recompute import Quantities, RecomputedQuantity
@@ -98,8 +99,8 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
         file = path.relative_to(folder).as_posix()
         try:
             drawing = ET.fromstring(text_of(path))
-        except ET.ParseError as error:
-            yield Difference(file, "", f"not readable: {error}")
+        except (ET.ParseError, *DAMAGES) as error:
+            yield Difference(file, "", f"not readable: {describe_first_fault(error)}")
             continue
 
         for title in drawing.iter(f"{SVG}title"):

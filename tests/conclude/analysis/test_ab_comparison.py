@@ -34,6 +34,7 @@ def make(tmp_path):
         entry = comparison_report("c", {"fused": (a, b, pairs)}, findings, cells()).comparisons[0]
         return entry, findings
 
+    run.arms = (a, b)
     return run
 
 
@@ -61,6 +62,22 @@ def test_pairs_of_another_configuration_are_refused_with_what_measures_them_agai
 
     with pytest.raises(UserError, match=r"of another configuration than .* snakemake .*--forcerun .*pairs\.json -- "):
         make(change=with_other_steps)
+
+
+def test_a_run_of_the_other_arm_is_held_against_what_pairs_json_says_of_its_pair(make, tmp_path):
+    make()
+    (a, b), path = make.arms, tmp_path / "pairs.json"
+    written = json.loads(path.read_text())
+    for number, kind, letter in ((2, "a null pair, of A twice", "B"), (7, "a pair of A and B", "A")):
+        entries = [entry | {"null": entry["null"] ^ (entry["pair"] == number)} for entry in written["pairs"]]
+        path.write_text(json.dumps({"pairs": entries}))
+        words = f"pairs.json calls pair {number} {kind}, but {tmp_path}/.*pair{number}b.* is a run of {letter}. Restore"
+        with pytest.raises(UserError, match=words):
+            read_pairs(path, a, b)
+    first = written["pairs"][0]
+    path.write_text(json.dumps({"pairs": [first | {"a": first["b"], "b": first["a"]}]}))
+    with pytest.raises(UserError, match=r"calls pair 1 a pair of A and B, but .*pair1b.* is a run of B"):
+        read_pairs(path, a, b)
 
 
 def test_findings_name_the_arm_of_a_pair(make):

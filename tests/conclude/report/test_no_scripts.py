@@ -64,6 +64,17 @@ def visit(browser):
         page.close()
 
 
+@pytest.mark.parametrize("name", ["ranking", "efficiency"])
+def test_a_damaged_chart_is_refused_on_the_page_or_not(results, name):
+    inputs, folder = results.inputs(), results.folder
+    write_page(inputs, folder / "report.html")
+    (folder / "claims.json").unlink()
+    (folder / f"charts/{name}.svg").write_text("")
+    with pytest.raises(UserError, match=rf"{name}\.svg is damaged \(no SVG, or cut off"):
+        write_page(inputs, folder / "report.html")
+    assert not (folder / "claims.json").exists(), "nothing is written"
+
+
 def test_a_chart_is_a_drawing_whatever_stands_in_its_file(results, visit):
     inputs = results.inputs()
     chart = results.folder / "charts/ranking.svg"

@@ -56,13 +56,17 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
     """Return the pairs of the cells `a` and `b` that the pairs.json at `path` lists.
 
     An arm whose metrics are damaged is a run without numbers. Raises UserError where pairs.json is damaged, or a run is
-    of another configuration than its cell.
+    of another configuration than its cell, or of the other one.
     """
 
     def pair_of_entry(entry: dict[str, Any]) -> Pair:  # keys: null, pair (its number), a and b (folders)
         null, number = entry["null"], int(entry["pair"])
         first = _read_labelled_run(Path(entry["a"]), a, number)
         second = _read_labelled_run(Path(entry["b"]), a if null else b, number)  # an A/A pair has two runs of A
+        kind = "a null pair, of A twice" if null else "a pair of A and B"
+        for run, letter in ((first, "A"), (second, "A" if null else "B")):
+            if fault := _fault_of_arm(run, letter, {"A": a, "B": b}, f"{path} calls pair {number} {kind}"):
+                raise UserError(f"{fault}: {pairs_again_command(path.parent)}")
         return Pair(null, first, second)
 
     return read_record(path, lambda data: [pair_of_entry(entry) for entry in json.loads(data)["pairs"]])
@@ -88,11 +92,22 @@ def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
         run = read_run(folder)
     except DamagedMetrics as error:
         run = unreadable_run(folder, campaign="", cell=cell, repeat=pair, problem=str(error))
-    if run.metrics.fingerprint != cell.fingerprint:
-        keys = changed_keys(run.metrics.config, cell.config)
-        fault = f"{folder / METRICS} is a run of another configuration{keys and f' ({keys})'} than the campaign plans"
-        raise UserError(f"{fault}. Measure the pairs again: {pairs_again_command(folder.parents[1])}")
     return replace(run, label=label)
+
+
+def _fault_of_arm(run: Run, letter: str, cells: Mapping[str, Cell], stated: str) -> str:
+    """Return that a run is not of the arm `letter` of `cells`, and before a command what to do; "" where it is.
+
+    `stated`: what pairs.json says of its pair.
+    """
+    others = [other for other, cell in cells.items() if run.metrics.fingerprint == cell.fingerprint]
+    if letter in others:
+        return ""
+    if others:
+        return f"{stated}, but {run.folder} is a run of {others[0]}. Restore what was changed, or make the pairs again"
+    keys = changed_keys(run.metrics.config, cells[letter].config)
+    fault = f"{run.folder / METRICS} is a run of another configuration{keys and f' ({keys})'} than the campaign plans"
+    return f"{fault}. Measure the pairs again"
 
 
 def comparison_report(

@@ -12,6 +12,7 @@ import shutil
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +93,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     for left in root.glob(f"{glob.escape(prefix)}*.part"):
         if not _runs_elsewhere(left.name.removeprefix(prefix).removesuffix(".part")):
             shutil.rmtree(left, ignore_errors=True)  # of a call that was killed
+    made = [place for place in (root, *root.parents) if not place.exists()]
     try:
         _copy_files(folder, part, all_runs)
         _copy_workflow(folder.resolve(), part)
@@ -106,6 +108,9 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         part.rename(out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+        with suppress(OSError):  # not empty: it has the publication
+            for place in made:
+                place.rmdir()
     return out
 
 

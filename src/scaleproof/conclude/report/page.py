@@ -86,8 +86,9 @@ class FindingGroup:
 
 def write_page(inputs: PageInputs, out: Path) -> None:
     """Write the report to `out`, and claims.json beside it; links in it are relative to its folder."""
+    page = page_text(inputs)  # first: it refuses damaged charts
     write_atomic(out.parent / CLAIMS, claims_text(inputs))
-    write_atomic(out, page_text(inputs))
+    write_atomic(out, page)
 
 
 def claims_text(inputs: PageInputs) -> str:
@@ -292,21 +293,24 @@ def _single_devices(report: ScalingReport) -> list[str]:
 
 def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show: by cells and report, as CATALOG asks, or by their own results."""
+    # All are read: the manifest has the hashes of those without content, too, and a damaged one is refused.
+    drawings = {name: _drawing(inputs, name) for name in inputs.drawn}
     names = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
     if any(comparison.estimate for comparison in inputs.comparisons):
         names.append("comparison")  # the chart of A/B pairs, which is not in CATALOG
+        drawings["comparison"] = _drawing(inputs, "comparison")
     has_forecasts = inputs.forecast is not None and any(row.forecast for row in inputs.forecast.forecasts)
     has_waterfall = any(map(is_half_known, inputs.waterfall))
     # The conditions in CATALOG do not see these results.
     empty = {"forecast": not has_forecasts, "waterfall": not has_waterfall}
-    return [_drawing(inputs, name) for name in names if not empty.get(name)]
+    return [drawings[name] for name in names if not empty.get(name)]
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
     """Return the charts of traces; charts that compare traces only where there are several."""
     trace_count = len(inputs.traces.ok) if inputs.traces else 0
-    names = [name for name in TRACE_CHARTS if trace_count >= LEAST_TRACES.get(name, 1)]
-    return [_drawing(inputs, name) for name in names]
+    drawings = [_drawing(inputs, name) for name in TRACE_CHARTS] if inputs.traces else []
+    return [drawing for drawing in drawings if trace_count >= LEAST_TRACES.get(drawing.name, 1)]
 
 
 def _drawing(inputs: PageInputs, name: str) -> Drawing:

@@ -1,7 +1,7 @@
 """Reading a run folder."""
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +12,18 @@ from pydantic import ValidationError
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.configurations import changed_keys
-from scaleproof.ground.errors import UserError, describe_first_fault, path_fault
+from scaleproof.ground.errors import UserError, describe_first_fault, path_fault, shortened
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merge_steps, window_figures
 from scaleproof.ground.records.steps import loss_series, median, read_steps, step_ends_s, window_steps
-from scaleproof.ground.snakemake_command import RESULTS, make_again_command, results_option, snakemake_command
+from scaleproof.ground.snakemake_command import (
+    MEASURED_BESIDE,
+    RESULTS,
+    make_again_command,
+    results_option,
+    snakemake_command,
+)
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -175,6 +181,27 @@ def pairs_again_command(folder: Path, pairs: Iterable[str] = ()) -> str:
     removed = " ".join(str(folder / pair) for pair in pairs)
     again = make_again_command(folder.parents[1] / "report.html", [folder / PAIRS])
     return f"rm -r {removed} && {again}" if removed else again
+
+
+def beside_again(folder: Path, files: Iterable[str]) -> Iterator[str]:
+    """Yield what to do about files that were measured beside the runs, and are missing, changed or damaged.
+
+    `files`: relative to the `folder` of a campaign's results; others among them do not count.
+    """
+    paths = [Path(file) for file in files if file.split("/")[0] in MEASURED_BESIDE]
+    pairs = [path for path in paths if path.parts[0] == "compare"]  # compare/COMPARISON/pair1/a/steps.csv
+    for comparison in dict.fromkeys(path.parts[1] for path in pairs):
+        place = folder / "compare" / comparison
+        names = sorted({path.parts[2] for path in pairs if path.parts[1] == comparison and len(path.parts) > 3})
+        command = pairs_again_command(place, [name for name in names if (place / name).is_dir()])
+        yield f"Restore compare/{comparison}, or make again: {command}"
+    if others := dict.fromkeys(path for path in paths if path not in pairs):
+        # No rule makes the log and the benchmark of a trace alone.
+        made = dict.fromkeys(
+            folder / (path if path.suffix in (".json", ".csv") else path.with_name(CAPTURE)) for path in others
+        )
+        command = make_again_command(folder / "report.html", made)
+        yield f"Restore {shortened(', '.join(map(str, others)), 200)}, or make again: {command}"
 
 
 def keep_command(campaign: Path, results: Path) -> str:

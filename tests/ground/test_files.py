@@ -92,6 +92,10 @@ def test_a_link_to_a_device_is_called_one(tmp_path):
     assert path_fault(tmp_path / "nothing") == " is a link to nowhere, which leads nowhere"
     with pytest.raises(UserError, match="is a device, not a regular file"):
         read_regular(tmp_path / "endless")
+    with pytest.raises(UserError, match="is a link to nowhere, which leads nowhere"):
+        read_regular(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError):
+        read_regular(tmp_path / "absent")
 
 
 def test_what_may_not_be_read_is_the_folder_that_is_closed(tmp_path, monkeypatch):

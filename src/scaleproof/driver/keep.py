@@ -29,6 +29,7 @@ from scaleproof.ground.records.run import (
     METRICS_SEAL,
     PAIRS,
     Run,
+    has_record,
     keep_command,
     read_planned,
     retry_command,
@@ -49,7 +50,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
 
     Raises UserError where a run has another configuration, program or tokens, or its files were changed since.
     """
-    runs = [(folder, cell, k) for folder, cell, k in loaded.planned(results) if (folder / METRICS).is_file()]
+    runs = [(folder, cell, k) for folder, cell, k in loaded.planned(results) if has_record(folder)]
     if not runs:
         raise UserError(f"{results / loaded.name}: no finished run of {loaded.path} is there; there is nothing to keep")
 

@@ -129,8 +129,8 @@ def content_fault(path: Path) -> str:
 def read_regular(path: Path) -> bytes:
     """Return the bytes of a regular file.
 
-    Raises FileNotFoundError where there is none; UserError for a folder, a pipe or a device, which might never end, and
-    for a file that is larger than any that the workflow writes.
+    Raises FileNotFoundError where there is none; UserError for a folder, a pipe or a device, which might never end, for
+    a link that leads nowhere, and for a file that is larger than any that the workflow writes.
     """
     try:
         # Without waiting: a pipe that nobody writes to is opened at once, as a file is.
@@ -142,9 +142,10 @@ def read_regular(path: Path) -> bytes:
             if stat.S_ISREG(status.st_mode):
                 return file.read()
     except OSError as error:
-        if error.errno not in (errno.EISDIR, errno.ENXIO):  # a folder, a socket
+        is_broken_link = path.is_symlink() and error.errno in (errno.ENOENT, errno.ELOOP)
+        if error.errno not in (errno.EISDIR, errno.ENXIO) and not is_broken_link:  # a folder, a socket
             raise
-    # Opened, but no regular file; or a folder or socket, which cannot be opened.
+    # Opened, but no regular file; or a folder, socket or link, which cannot be opened.
     raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
 
 

@@ -84,6 +84,9 @@ def fault_of_json(content: str | bytes, problem: str) -> str:
     text = content if isinstance(content, str) else content.decode("utf-8", "replace")
     line, column = map(int, match.groups())
     position = sum(len(one) + 1 for one in text.split("\n")[: line - 1]) + max(column, 1) - 1
+    if not text[position:].strip():  # one place for the end, whatever blanks follow it
+        position = len(text.rstrip())
+        line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
     reason = _reason(text, position, problem)
     return f"line {line}, column {column}: {reason}"
 

@@ -115,8 +115,8 @@ def check_manifest(folder: Path) -> list[Difference]:
     changed = f"{CHANGED}, or {MANIFEST} was" if is_edited else CHANGED
     differences += filter(None, (_fault_of_file(folder, name, sha256, changed) for name, sha256 in listed.items()))
 
-    runs = {path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json")}
-    unlisted_runs = sorted(runs - listed.keys())
+    records = filter(Path.is_file, folder.glob("runs/*/rep*/training_metrics.json"))
+    unlisted_runs = sorted({path.relative_to(folder).as_posix() for path in records} - listed.keys())
     missing_files = {one.file: listed[one.file] for one in differences if not one.where}  # name -> stated sha256
     renamed_folders = _renamed_folders(folder, unlisted_runs, missing_files)
     in_old_folder = tuple(f"{old}/" for old in renamed_folders.values())

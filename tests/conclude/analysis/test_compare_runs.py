@@ -4,12 +4,13 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.analysis import compare_runs
-from scaleproof.conclude.analysis.compare_runs import compare_results, read_runs_by_cell
+from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results, read_runs_by_cell
 from scaleproof.conclude.analysis.measured_cells import measured_cells
 from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict
 from scaleproof.ground.comparison import why_incomparable
@@ -92,6 +93,20 @@ def test_a_damaged_run_is_named_with_its_cure(tmp_path, monkeypatch, place):
         read_runs_by_cell(run.parent)
     again = f"measure it again (scaleproof retry config/campaigns/demo.yaml --cell {run.parent.name}/rep1 && "
     assert (again in str(fault.value)) == (place != "elsewhere")
+    (run / "training_metrics.json").write_text('{"schema_version": "4.0", "status": "ok"}')
+    with pytest.raises(UserError, match=f"; update scaleproof or move {run} away to compare the others"):
+        read_runs_by_cell(run.parent)
+
+
+@pytest.mark.parametrize("damage", [Path.mkdir, lambda path: path.symlink_to("gone.json")], ids=["folder", "link"])
+def test_a_record_that_is_no_file_is_not_left_out(tmp_path, damage):
+    runs = [write_run(tmp_path, cells()[0], repeat).folder for repeat in (1, 2)]
+    assert len(read_runs_by_cell(tmp_path)[cells()[0].slug]) == 2
+    (runs[1] / "training_metrics.json").unlink()
+    damage(runs[1] / "training_metrics.json")
+    assert are_all_own(tmp_path)
+    with pytest.raises(UserError, match=f"{runs[1]}.* is a .*; restore it"):
+        read_runs_by_cell(tmp_path)
 
 
 def test_an_unintended_difference_gives_no_ratio(two):

@@ -11,15 +11,18 @@ import yaml
 from command_line import scaleproof
 from synthetic import cells, rewrite, write_run
 
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.failed_runs import failed_runs_text
-from scaleproof.ground.records.run import LOG, METRICS, STEPS, read_run
+from scaleproof.ground.records.retry import remove_failed
+from scaleproof.ground.records.run import LOG, METRICS, STEPS, DamagedMetrics, read_run
 from scaleproof.ground.records.unreadable import is_readable, read_or_mark_unreadable
 from scaleproof.verify.campaign import verify
+from scaleproof.verify.raw import read_runs
 
 KEYS = {
     "title": "x",
@@ -89,6 +92,12 @@ DAMAGED = {
     "no configuration": having(config={}),
     "another configuration": within("config", work={}),
     "a truth for a number": within("window", step_time_n=True),
+    "a lost rank": with_values(lambda content: content["ranks"].pop()),
+    "a lost census": having(census=[{}]),
+    "a cut hash": with_values(lambda content: content["files"].update({STEPS: content["files"][STEPS][:-1]})),
+    "a key twice": lambda data: data.replace(b'"status"', b'"status": "failed", "status"'),
+    "a folder": lambda data: Path,
+    "a broken link": lambda data: Path("gone.json"),
 }
 STAGES = (
     *(("collect",), ("findings",), ("analyse",)),
@@ -169,7 +178,15 @@ def reported(made, tmp_path_factory):
 
 def damage(campaign: Path, how: str, run: str = "ddp-n1x2/rep2") -> None:
     path = campaign / "results/small/runs" / run / METRICS
-    path.write_bytes(DAMAGED[how](path.read_bytes()))
+    content = DAMAGED[how](path.read_bytes())
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+        return
+    path.unlink()
+    if content is Path:
+        path.mkdir()
+    else:
+        path.symlink_to(content)
 
 
 @pytest.mark.parametrize("how", DAMAGED)
@@ -185,7 +202,9 @@ def test_a_damaged_file_is_a_run_without_numbers(campaign, how, monkeypatch):
     assert runs[-1].metrics.failure.reason.startswith(f"ddp-n1x2/rep2/{METRICS}")
 
 
-@pytest.mark.parametrize("how", ["empty", "text for a number", "no ranks", "yesterday", "another configuration"])
+@pytest.mark.parametrize(
+    "how", ["empty", "text for a number", "no ranks", "yesterday", "another configuration", "a folder", "a broken link"]
+)
 def test_a_damaged_file_is_a_row_and_a_finding_and_the_report_is_written(made, reported, tmp_path, how, monkeypatch):
     campaign = copied(reported, tmp_path)
     shutil.rmtree(campaign / "results/small/runs")
@@ -258,6 +277,58 @@ def test_they_are_counted_when_snakemake_ends(campaign, monkeypatch):
     (campaign / "results/small/runs/ddp-n1x2/rep2" / LOG).touch()
     text = failed_runs_text(LoadedCampaign(Path("small.yaml")), Path("results"))
     assert "(log: results/small/runs/ddp-n1x2/rep2/train.log)" in text
+    damage(campaign, "a broken link", "ddp-n1x2/rep1")
+    text = failed_runs_text(LoadedCampaign(Path("small.yaml")), Path("results"))
+    assert text.startswith("2 of 4 runs of small failed")
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("a lost rank", "of schema 3: 1 entry of `ranks` for 2 devices"),
+        ("a cut hash", "no sha256, which has 64 hexadecimal digits"),
+        ("a key twice", 'of schema 3: the key "status" is given twice'),
+        ("a folder", "is a folder; a file is expected"),
+        ("a broken link", "is a link to gone.json, which leads nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said_of_the_key_that_was_touched(campaign, how, told):
+    run = campaign / "results/small/runs/ddp-n1x2/rep2"
+    damage(campaign, how)
+    with pytest.raises(DamagedMetrics) as fault:
+        read_run(run)
+    assert str(fault.value).endswith(told)
+    assert remove_failed(campaign / "results/small", [run]) == [run]
+
+
+@pytest.mark.parametrize("length", [100, 1500, -30, -3])
+def test_verify_counts_the_lines_of_a_cut_file_as_every_command_does(campaign, length):
+    path = campaign / "results/small/runs/ddp-n1x2/rep2" / METRICS
+    assert read_runs(campaign / "results/small")[1] == []
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(DamagedMetrics) as fault:
+        read_run(path.parent)
+    ((_, reason),) = [(one.file, one.problem) for one in read_runs(campaign / "results/small")[1]]
+    assert reason.removeprefix("not readable: ") == str(fault.value).partition("schema 3: ")[2]
+
+
+def test_records_of_odd_shapes_are_read(tmp_path):
+    """One rank has all devices of nn.DataParallel; the record may be a link that leads somewhere."""
+    run = write_run(tmp_path / "runs", cells()[1])
+    both = [run.metrics.ranks[0] | {"devices": ["cuda:0", "cuda:1"]}]
+    assert rewrite(run, lambda data: data.update(ranks=both)).n_devices == 2
+    (run.folder / METRICS).rename(tmp_path / "elsewhere.json")
+    (run.folder / METRICS).symlink_to(tmp_path / "elsewhere.json")
+    assert read_run(run.folder).ok
+
+
+def test_a_record_of_a_newer_version_is_not_measured_again(campaign):
+    run = campaign / "results/small/runs/ddp-n1x2/rep2"
+    path = run / METRICS
+    path.write_text(path.read_text().replace('"3.3"', '"4.0"'))
+    (finding,) = audit_paths([run]).findings
+    assert (finding.code, finding.advice) == ("record-unusable", "Update scaleproof.")
+    assert remove_failed(campaign / "results/small", [run]) == []
 
 
 @pytest.mark.parametrize(

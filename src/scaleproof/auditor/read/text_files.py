@@ -345,7 +345,8 @@ START_OF_OWN_AUDIT = re.compile(r"(?:## Audit of .+\n\n\*\*)?found: (?:nothing|\
 def note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
     """Note a folder that is a run of this program, damaged or not. Return whether it is. `names`: of its files."""
     # Metrics that are missing or damaged do not hide a run: the launcher's file has their hash (METRICS_SEAL).
-    has_metrics = METRICS in names and STEPS in names and _head_matches(folder / METRICS, rb'"schema_version": *"3\.')
+    has_files = METRICS in names and STEPS in names
+    has_metrics = has_files and _head_matches(folder / METRICS, rb'"schema_version": *"[3-9]\.')
     has_launcher = LAUNCHER in names and not has_metrics and _head_matches(folder / LAUNCHER, METRICS_SEAL.encode())
     if is_own := has_metrics or has_launcher:
         evidence.own_runs.append(str(folder))

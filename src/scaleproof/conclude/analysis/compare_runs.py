@@ -3,6 +3,7 @@
 A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,10 +24,19 @@ from scaleproof.ground.confidence import claimed_ratio
 from scaleproof.ground.configurations import configuration_differences, dotted_items
 from scaleproof.ground.errors import UserError, path_fault, shortened
 from scaleproof.ground.findings.finding import Finding
+from scaleproof.ground.json_faults import NEWER
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.metrics import Printed
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, Run, TimedRun, read_run, retry_command_of_run
+from scaleproof.ground.records.run import (
+    METRICS,
+    DamagedMetrics,
+    Run,
+    TimedRun,
+    metrics_files,
+    read_run,
+    retry_command_of_run,
+)
 from scaleproof.ground.snakemake_command import RESULTS
 
 
@@ -36,14 +46,19 @@ def are_all_own(*paths: Path) -> bool:
 
 
 def _begins_as_own(path: Path) -> bool:
-    """Return whether a file begins as the metrics files of scaleproof do, with "schema_version": "3.x"."""
+    """Return whether a file begins as the metrics files of scaleproof do, with "schema_version": "3.x" or a newer one.
+
+    What is no file counts as if it did: reading it reports it.
+    """
+    if not path.is_file():
+        return True
     with path.open(errors="replace") as file:
-        return '"schema_version": "3.' in file.read(200)
+        return re.search('"schema_version": "[3-9]\\.', file.read(200)) is not None
 
 
 def _metrics_files(path: Path) -> list[Path]:
     """Return the file `path` itself, or all metrics files below the folder `path`."""
-    return [path] if path.is_file() else sorted(file for file in path.rglob(METRICS) if file.is_file())
+    return [path] if path.is_file() else metrics_files(path)
 
 
 def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
@@ -76,7 +91,8 @@ def _read_run(folder: Path) -> Run:
     except DamagedMetrics as error:
         is_of_campaign = folder.match("results/*/runs/*/*")
         again = f"measure it again ({retry_command_of_run(folder)}), " if is_of_campaign else ""
-        raise UserError(f"{error}; restore it, {again}or move {folder} away to compare the others") from None
+        cure = "update scaleproof " if NEWER in str(error) else f"restore it, {again}"
+        raise UserError(f"{error}; {cure}or move {folder} away to compare the others") from None
 
 
 def _nearest_result(path: Path) -> str:

@@ -77,7 +77,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         "git_commit": metrics.git_commit,
         "fingerprint": metrics.fingerprint,
         "metrics": str(metrics_path),
-        "sha256": sha256_of(metrics_path),
+        "sha256": sha256_of(metrics_path) if metrics_path.is_file() else "unknown",
     }
 
 

@@ -24,7 +24,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import now_utc
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.grouping import lists_by_key
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, TimedRun, read_run
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, TimedRun, has_record, read_run
 from scaleproof.ground.snakemake_command import snakemake_command
 
 
@@ -93,7 +93,7 @@ def _finished_runs(
 ) -> Iterator[tuple[Cell, Run]]:
     """Yield the runs made so far, of commands or of the trainer: none damaged, none of another configuration."""
     for folder, cell, _ in loaded.planned(results):
-        if (cell.command is not None) != of_commands or not (folder / METRICS).is_file():
+        if (cell.command is not None) != of_commands or not has_record(folder):
             continue  # the other kind, or not made yet
         try:
             run = read_run(folder)

@@ -26,6 +26,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.findings.finding import SEVERITIES, Concern, Correction, Finding, Severity
+from scaleproof.ground.json_faults import NEWER
 from scaleproof.ground.records.run import MeasuredRun, Run, TimedRun
 
 Subject = TypeVar("Subject")
@@ -135,7 +136,7 @@ def finding_on_unusable_record(run: str, cell: str, problem: str) -> Finding:
         cells=[cell],
         runs=[run],
         evidence=problem,
-        advice=RECORD_UNUSABLE.repair,
+        advice="Update scaleproof." if NEWER in problem else RECORD_UNUSABLE.repair,
     )
 
 

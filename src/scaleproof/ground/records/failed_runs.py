@@ -4,10 +4,18 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.errors import plural, shortened
 from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs
-from scaleproof.ground.records.run import LOG, METRICS, DamagedMetrics, keep_command, read_run, retry_command
+from scaleproof.ground.records.run import (
+    LOG,
+    METRICS,
+    DamagedMetrics,
+    has_record,
+    keep_command,
+    read_run,
+    retry_command,
+)
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.unreadable import UNREADABLE
 from scaleproof.ground.snakemake_command import results_option
@@ -72,14 +80,12 @@ def ended_early_text(
 def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Failure]]:
     """Yield folder and failure of each run that failed, or whose record is damaged."""
     for folder in loaded.runs(results):
-        if not (folder / METRICS).is_file():
+        if not has_record(folder):
             continue
         try:
             metrics = read_run(folder).metrics
         except DamagedMetrics as error:
             yield folder, Failure(failure_class=UNREADABLE, reason=str(error))
-            continue
-        except UserError:  # it is a pipe or a folder: the stage that reads it reports that
             continue
         if metrics.status == "failed":
             yield folder, metrics.failure

@@ -9,8 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import Field, SkipValidation, TypeAdapter, field_validator
+from pydantic import AfterValidator, Field, SkipValidation, TypeAdapter, field_validator, model_validator
 
+from scaleproof.ground.errors import plural
+from scaleproof.ground.json_faults import keys_given_twice
 from scaleproof.ground.records.census import Census, SecondClock
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.open_sections import (
@@ -56,6 +58,16 @@ def current_names(env: Mapping[str, Value]) -> dict[str, Value]:
     return {OLD_NAMES.get(name, name): value for name, value in env.items()}
 
 
+def _check_sha256(text: str) -> str:
+    """Return `text` as it is. Raises ValueError for anything but 64 hexadecimal digits."""
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise ValueError("no sha256, which has 64 hexadecimal digits")
+    return text
+
+
+Sha256 = Annotated[str, AfterValidator(_check_sha256)]
+
+
 class Recorded(RecordSection):
     """What is known of every run, whether it has numbers or not."""
 
@@ -78,7 +90,7 @@ class Recorded(RecordSection):
     scheduler: dict[str, str] | None = None
     data: Data | None = Field(description="tokens.json of the corpus, without its splits' paths; null for a command.")
     training_config: TrainingConfig | None = Field(description="null for a command.")
-    files: dict[str, str] = Field({}, description="sha256 of the run's other files.")
+    files: dict[str, Sha256] = Field({}, description="sha256 of the run's other files.")
 
     @field_validator("env", mode="before")
     @classmethod
@@ -147,6 +159,18 @@ class Measured(Timed):
     )
     census: list[Census] | None = Field(None, description="Of each rank; null in files before 3.2.")
 
+    @model_validator(mode="after")
+    def _check_number_of_ranks(self) -> "Measured":
+        """Raise ValueError where a list of ranks lacks one: checks and figures count on all of them."""
+        nodes, per_node = map(int, self.config["execution"]["geometry"].split("x"))
+        if self.n_devices != nodes * per_node:
+            entries = plural(len(self.ranks), "entry", "entries")
+            raise ValueError(f"{entries} of `ranks` for {plural(nodes * per_node, 'device')}")
+        if self.census is not None and len(self.census) != len(self.ranks):
+            entries = plural(len(self.census), "entry", "entries")
+            raise ValueError(f"{entries} of `census` for {plural(len(self.ranks), 'rank')}")
+        return self
+
     @property
     def n_devices(self) -> int:
         """Devices that came up; a rank of nn.DataParallel has several."""
@@ -199,8 +223,10 @@ OF_A_COMMAND = re.compile(
 
 
 def parse_metrics(data: bytes | str) -> Measured | Printed | Failed:
-    """Return the metrics in the JSON text `data`. Raises ValidationError where they are not of schema 3."""
+    """Return the metrics in the JSON text `data`. Raises ValueError where they are not of schema 3."""
     content = data.encode() if isinstance(data, str) else data
+    if twice := keys_given_twice(content):  # of two values the one that is read says nothing of the other
+        raise ValueError(f'the key "{twice[0]}" is given twice')
     # Each has its own model; a search is quicker than to try both, and names the faults of the right one.
     adapter = _OF_COMMANDS if OF_A_COMMAND.search(content) else _METRICS
     return adapter.validate_json(content, strict=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import PATH_FAULTS
-from scaleproof.ground.json_faults import read_part
-from scaleproof.ground.records.run import CAPTURE, MANIFEST, METRICS, read_run
+from scaleproof.ground.json_faults import NEWER, read_part
+from scaleproof.ground.records.run import CAPTURE, MANIFEST, has_record, read_run
 
 ALL = "all"  # a word for all cells
 # The files of a campaign that are computed from its runs, and made again. All others stay: measurements, forecasts (a
@@ -27,7 +27,7 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
     `campaign`: the folder of its results; `anyway`: remove sound folders, too. Everything computed from them goes as
     well, because Snakemake does not miss an input as long as the file made from it is there.
     """
-    made_runs = [folder for folder in runs if (folder / METRICS).exists()]
+    made_runs = [folder for folder in runs if has_record(folder)]
     made_traces = [folder for folder in traces if (folder / CAPTURE).exists()]
     removed = [folder for folder in made_runs if anyway or not _has_sound_run(folder)]
     removed += [folder for folder in made_traces if anyway or not _has_sound_trace(folder)]
@@ -81,5 +81,5 @@ def _has_sound_run(folder: Path) -> bool:
     try:
         run = read_run(folder)
         return run.ok and len(run.steps) > 0
-    except (UserError, OSError, ValueError):
-        return False
+    except (UserError, OSError, ValueError) as error:
+        return NEWER in str(error)  # it may be sound, and this version cannot tell

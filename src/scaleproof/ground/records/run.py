@@ -1,6 +1,7 @@
 """Reading a run folder."""
 
 import hashlib
+import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.configurations import changed_keys
@@ -249,16 +249,28 @@ def read_run(folder: Path) -> Run:
         metrics = parse_metrics(read_regular(path))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
-    except ValidationError as error:
+    except UserError as error:  # no regular file
+        raise DamagedMetrics(str(error)) from None
+    except (ValueError, RecursionError) as error:
         raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {describe_first_fault(error)}") from None
     if isinstance(metrics, Measured):
         return MeasuredRun(folder, metrics)
     return TimedRun(folder, metrics) if isinstance(metrics, Timed) else Run(folder, metrics)
 
 
+def has_record(folder: Path) -> bool:
+    """Return whether a run left its record in `folder`, damaged or not: it may be a link that leads nowhere."""
+    return os.path.lexists(folder / METRICS)
+
+
+def metrics_files(folder: Path) -> list[Path]:
+    """Return all metrics files below a folder, by path."""
+    return sorted(folder.rglob(f"{METRICS[:-1]}[n]"))  # by a pattern: a whole name leaves out links that lead nowhere
+
+
 def read_runs(folder: Path) -> list[Run]:
     """Return all runs below a folder, by path. Raises UserError where there is none, or one is damaged."""
-    files = sorted(folder.rglob(METRICS))  # below `together` is a run that was made with others; `runs` has its copy
+    files = metrics_files(folder)  # below `together` is a run that was made with others; `runs` has its copy
     folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
     if not folders:
         if folder.is_dir():

@@ -26,12 +26,14 @@ from scaleproof.conclude.analysis import (
     waterfall,
 )
 from scaleproof.conclude.analysis.simultaneous import Family
+from scaleproof.conclude.publication.gate import verify_and_audit
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.report import page_facts
 from scaleproof.conclude.report.sentences import answer
 from scaleproof.ground import confidence
+from scaleproof.ground.records.lost_results import OF_KEYS
 from scaleproof.verify.campaign import verify
-from scaleproof.verify.manifest import demands_in, write_manifest
+from scaleproof.verify.manifest import LATER_FILES, demands_in, write_manifest
 
 PUBLISHED = sorted((Path(__file__).parents[2] / "results/published").glob("demo_*"))[-1]
 RESULTS = Path("results")
@@ -257,6 +259,25 @@ def differences() -> list[str]:
 
 
 def test_nothing_differs_where_nothing_is_planted(copy: Path) -> None:
+    assert differences() == []
+
+
+@pytest.mark.parametrize("key", OF_KEYS)
+def test_what_a_key_that_was_taken_out_leaves_behind_is_one_difference(copy: Path, key: str) -> None:
+    """Its traces or pairs may stay, which are measured: what is derived from them is moved away."""
+    path = Path("config/campaigns/demo.yaml")
+    text, count = re.subn(rf"^{key}:.*?\n(?=\S)", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert count == 1
+    path.write_text(text)
+    for stage in ("findings", "analyse", "waterfall", "tables", "report"):
+        run(stage)
+    left_over = [file for pattern in OF_KEYS[key] for file in FOLDER.glob(pattern)]
+    assert len(left_over) > 1
+    (one,), runs, _ = verify_and_audit(FOLDER)
+    names = sorted(file.relative_to(FOLDER).as_posix() for file in left_over)
+    assert (str(one), runs) == (f"{', '.join(names)}: {LATER_FILES}", 36)
+    for file in left_over:
+        file.unlink()
     assert differences() == []
 
 

@@ -102,6 +102,7 @@ rule report:
             "conclude/report/templates/report.css",
             "conclude/report/templates/report.js",
             "verify/manifest.py",
+            "ground/records/lost_results.py",
             "ground/records/unreadable.py",
         ),
         file=lambda w: of_campaign(w).path,

@@ -204,13 +204,15 @@ def loss_charts(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
     from scaleproof.conclude.report.campaign_page import write_campaign_page
+    from scaleproof.ground.records.lost_results import left_over_files
     from scaleproof.verify.manifest import Demands, write_manifest
 
     loaded, planned = _load_planned_runs(args)
     folder = args.results / loaded.name
     inputs = _page_inputs(args, loaded, planned)
     answer = write_campaign_page(inputs, loaded, args.results, folder / "report.html")
-    write_manifest(folder, __version__, Demands.of(loaded.campaign, loaded.question, inputs.drawn))
+    demands = Demands.of(loaded.campaign, loaded.question, inputs.drawn)
+    write_manifest(folder, __version__, demands, left_over_files(loaded, args.results))
     print(answer)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from scaleproof.ground.configurations import configuration_differences
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.grouping import all_known
-from scaleproof.verify.contents import json_of, points_of
+from scaleproof.verify.contents import entries_of, json_of, points_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import Difference, RawRun, check_values, close
 from scaleproof.verify.recompute import CONFIDENCE, counts_samples, has_speedup, measured_by_cell, waiting_share
@@ -151,9 +151,12 @@ def _part_of_smaller_batch(
 
 
 def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
-    """Return the traced steps of a cell, of each rank; none where the cell has no trace, or a step lacks a part."""
+    """Return the traced steps of a cell, of each rank; none where a step lacks a part.
+
+    None, too, where the report has no trace of the cell: its folder may be of an earlier state of the campaign.
+    """
     path = folder / "traces" / cell / PROFILE
-    if not path.is_file():
+    if not path.is_file() or all(trace["cell"] != cell for trace in entries_of(folder / TRACES, "traces")):
         return []
     steps: list[dict[str, Any]] = json_of(path).get("per_step", [])
     needed_parts = set(TRACE_PARTS) - {"exposed_wait_ms"}  # older traces lack it

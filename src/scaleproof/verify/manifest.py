@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal, NotRequired
 
@@ -27,10 +28,12 @@ DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the
 LINE_ENDS = "only ends of lines or a byte order mark, as git and editors change them"
 LATER_RUN = "a run that the report does not have"
 LATER_FILE = "a file that the report does not have: move it away"
+LATER_FILES = "files that the report does not have: move them away, and verify again"
 CHANGED = "changed since the report was written"
 RENAMED = "was renamed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "reference", "forecasts", "tables", "charts", "workflow")
 DRAWN = ("tables", "charts")  # of FOLDERS, those from which nothing but the page is made
+OF_PARTS = ("comparison.json", "traces.json")  # that only some campaigns have
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
 CRATE = "ro-crate-metadata.json"  # of a publication: it describes the manifest, too, and so is not in it
 DESCRIPTIONS = ("README.md", "LICENSE", "CITATION.cff", "environment.json")  # of a publication
@@ -77,13 +80,13 @@ def demands_in(folder: Path) -> Demands | None:
         return None
 
 
-def write_manifest(folder: Path, version: str, demands: Demands | None) -> None:
+def write_manifest(folder: Path, version: str, demands: Demands | None, left_over: Collection[str] = ()) -> None:
     """Write manifest.json into the folder of a campaign.
 
     `version`: the version of scaleproof that made the report. `demands`: None for results that are older than demands
-    in manifests.
+    in manifests. `left_over`: files that the report has not, of an earlier state of the campaign.
     """
-    files = {name: sha256_of(folder / name) for name in _files(folder)}
+    files = {name: sha256_of(folder / name) for name in _files(folder) if name not in left_over}
     manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "files": files}
     if demands:
         manifest["demands"] = demands.model_dump(mode="json")
@@ -91,7 +94,10 @@ def write_manifest(folder: Path, version: str, demands: Demands | None) -> None:
 
 
 def check_manifest(folder: Path) -> list[Difference]:
-    """Return which files changed or vanished since the report was written, which runs and DRAWN files came later."""
+    """Return which files changed or vanished since the report was written, and which came later.
+
+    Of those that came later: runs, OF_PARTS, and files in DRAWN.
+    """
     try:
         manifest = json_of(folder / MANIFEST)
         listed = manifest["files"]
@@ -125,7 +131,9 @@ def check_manifest(folder: Path) -> list[Difference]:
     differences += [Difference(new, "", f"{RENAMED}: it was {old}") for new, old in renamed_folders.items()]
     later_runs = [name for name in unlisted_runs if not name.startswith(in_new_folder)]
     differences += [Difference(name, "", LATER_RUN) for name in later_runs]
-    later_files = [] if is_edited else [name for name in _files(folder, (), DRAWN) if name not in listed]
+    later_files = [] if is_edited else [name for name in _files(folder, OF_PARTS, DRAWN) if name not in listed]
+    if not set(OF_PARTS).isdisjoint(later_files):
+        return [*differences, Difference(", ".join(later_files), "", LATER_FILES)]
     return differences + [Difference(name, "", LATER_FILE) for name in later_files]
 
 

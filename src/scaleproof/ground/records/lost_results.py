@@ -1,4 +1,7 @@
-"""Files that results were made from and that are gone: Snakemake looks no further than the next file."""
+"""Files that results were made from and that are gone, or that nothing asks for any more.
+
+Snakemake looks no further than the next file, and leaves what is of no rule's input.
+"""
 
 import csv
 import os
@@ -21,6 +24,21 @@ DERIVED = (
     *("runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_report.json", "claims.json", "waterfall.json"),
     MANIFEST,
 )
+
+
+# Key of a campaign -> what is derived from the pairs or traces that it asks for, as names or patterns.
+OF_KEYS = {
+    "compare": ("comparison.json", "tables/comparison.*", "charts/comparison.*"),
+    "trace": ("traces.json", "charts/trace-*"),
+}
+
+
+def left_over_files(loaded: LoadedCampaign, results: Path) -> list[str]:
+    """Return the files of OF_KEYS, relative to the campaign's folder, though the campaign has that key no more."""
+    folder = results / loaded.name
+    asks_for = {"compare": bool(loaded.comparisons), "trace": bool(loaded.traced)}
+    patterns = [pattern for key, names in OF_KEYS.items() if not asks_for[key] for pattern in names]
+    return sorted(path.relative_to(folder).as_posix() for pattern in patterns for path in folder.glob(pattern))
 
 
 def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
@@ -85,7 +103,7 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
     of a cell that was added after the job do not count: Snakemake sends a job for them anyway.
     """
     missing_by_record: dict[Path, list[Path]] = {}
-    runs_in_table = {f"{cell}/rep{repeat}" for cell, repeat in _runs_of_table(results / loaded.name)}
+    runs_in_table = {f"{cell}/rep{repeat}" for cell, repeat in runs_of_table(results / loaded.name)}
     for record, job in loaded.records(results).items():
         runs_of_job = [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]
         if not os.path.isfile(record) and runs_in_table.isdisjoint(runs_of_job):
@@ -102,7 +120,7 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
 
 def _table_inputs(folder: Path) -> Iterator[str]:
     """Yield the files that tables list: a report that failed leaves them, but no manifest of its inputs."""
-    for cell, repeat in _runs_of_table(folder):
+    for cell, repeat in runs_of_table(folder):
         yield from (f"runs/{cell}/rep{repeat}/{name}" for name in RUN_FILES)
     for comparison in _listed_names(folder / "comparison.json", "comparisons", "name"):
         yield f"compare/{comparison}/{PAIRS}"
@@ -119,7 +137,7 @@ def _listed_names(path: Path, key: str, field: str | None = None) -> list[str]:
     return names or []
 
 
-def _runs_of_table(folder: Path) -> list[tuple[str, str]]:
+def runs_of_table(folder: Path) -> list[tuple[str, str]]:
     """Return cell and repeat of each row of the table of runs; none where it is missing or damaged."""
     try:
         with (folder / "runs.csv").open(encoding="utf-8", newline="") as table:

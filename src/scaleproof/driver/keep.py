@@ -21,7 +21,7 @@ from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.kept_code import KEPT, keep_code
-from scaleproof.ground.records.lost_results import records_of_runs
+from scaleproof.ground.records.lost_results import records_of_runs, runs_of_table
 from scaleproof.ground.records.run import (
     CAPTURE,
     LAUNCHER,
@@ -80,7 +80,18 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     snakemake_view.mark_up_to_date(files)
     codes = {run.metrics.code_sha256 for run, _ in records}
     keep_code(results / loaded.name, code_sha256(*MEASURING), codes)
+    _remove_tables_of_other_runs(results / loaded.name, [run for run, _ in records])
     return [folder for folder, *_ in runs]
+
+
+def _remove_tables_of_other_runs(folder: Path, runs: Collection[Run]) -> None:
+    """Remove the tables from which all else is derived, if they are not of `runs`: Snakemake does not see that.
+
+    It goes by the records of jobs, which are the same where runs were taken out and put back.
+    """
+    if set(runs_of_table(folder)) != {(run.metrics.cell, str(run.metrics.repeat)) for run in runs}:
+        for table in (folder / "runs.csv", folder / "findings.json"):
+            table.unlink(missing_ok=True)
 
 
 def _check_seal(run: Run) -> None:

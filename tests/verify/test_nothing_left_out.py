@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from scaleproof.ground.errors import UserError
 from scaleproof.verify import campaign
 from scaleproof.verify.contents import json_of
 from scaleproof.verify.raw import read_runs
@@ -108,3 +109,17 @@ def without_fields(path: Path) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("file", ["scaling_report.json", "comparison.json", "waterfall.json", "traces.json"])
 def test_no_field_of_a_report(demo: Path, checked: Callable[[str], list[str]], file: str) -> None:
     assert edited(demo / file, without_fields(demo / file), lambda: checked(file)) == []
+
+
+@pytest.mark.parametrize(
+    "ask", [campaign.verify, lambda folder: campaign.why(folder, "cells/ddp-n1x2/speedup")], ids=["verify", "why"]
+)
+def test_runs_that_are_gone_are_not_called_a_missing_report(tmp_path, ask):
+    (tmp_path / "demo").mkdir()
+    for name in ("report.html", "manifest.json"):
+        (tmp_path / "demo" / name).write_text("{}")
+    with pytest.raises(UserError, match=r"demo was made from runs, and .*demo/runs is gone: restore it, or measure"):
+        ask(tmp_path / "demo")
+    (tmp_path / "demo/manifest.json").unlink()
+    with pytest.raises(UserError, match="is no campaign's results: there is no folder"):
+        ask(tmp_path / "demo")

@@ -19,7 +19,7 @@ from scaleproof.ground.errors import (
 )
 from scaleproof.ground.number_format import significant, span_text
 from scaleproof.ground.records.run import MANIFEST
-from scaleproof.ground.snakemake_command import RESULTS, snakemake_command
+from scaleproof.ground.snakemake_command import RESULTS, results_option, snakemake_command
 from scaleproof.verify import charts, claims, derived, losses, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file, check_demands
@@ -44,6 +44,9 @@ def folder_of(path: Path) -> Path:
     """
     folder = path.parent if path.is_file() else path
     if not (folder / "runs").is_dir():
+        if (folder / MANIFEST).is_file():
+            made = f"{folder} was made from runs, and {folder / 'runs'} is gone"
+            raise UserError(f"{made}: restore it, or measure again: scaleproof stale{results_option(folder.parent)}")
         what = _not_results(path, folder)
         hint = _campaign_hint(path) or f" Of other programs: scaleproof audit {path}" * path.is_file()
         if not hint and path.parent == RESULTS:  # nothing was measured yet, or the name is that of no campaign

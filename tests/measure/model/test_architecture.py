@@ -105,6 +105,7 @@ def test_a_function_makes_the_model(tmp_path):
         ("def build(vocab_size:\n", "own.py, line 1: .* SyntaxError"),
         ("def build(rows): pass\n", r"own.py, line 1: .* write def build\(vocab_size\)"),
         ("def built(vocab_size): pass\n", 'own.py has no function "build".* Did you mean "built"'),
+        ("def my_net(vocab_size): pass\n", 'own.py has no function "build".* Defined there: my_net'),
         ("async def build(vocab_size): pass\n", 'own.py: "build" returns a coroutine'),
         ("raise SystemExit(3)\ndef build(): pass\n", "own.py, line 1: .* SystemExit: 3"),
     ],

@@ -92,9 +92,10 @@ class TransformersModel(Section):
         if self.module:
             name = self.module.partition(":")[2]
             if name.encode() not in data and b"import *" not in data:  # by its text: an import of torch takes seconds
-                hint = did_you_mean(
-                    name, re.findall(r"^(?:def|class) (\w+)", data.decode(errors="replace"), re.MULTILINE)
-                )
+                defined = re.findall(r"^(?:def|class) (\w+)", data.decode(errors="replace"), re.MULTILINE)
+                hint = did_you_mean(name, defined)
+                if not hint and defined:
+                    hint = f" Defined there: {shortened(', '.join(defined), 200)}"
                 raise UserError(f'workload.model: {self.file} has no function "{name}".{hint}', ("workload", "model"))
             return {"function": name, "sha256": hashlib.sha256(data).hexdigest()}
         return {"transformers": _architecture(str(self.file), data)}

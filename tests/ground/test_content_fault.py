@@ -68,7 +68,7 @@ def test_what_a_file_is_instead(tmp_path, name, text, fault):
         ('# one\n{"a": 1}', "JSON has no comments"),
         ('{"a": }', 'there is no value of JSON: "}"'),
         ('{"a": 1', "it ends there"),
-        ('{"a": 1\n "b": 2}', 'a comma or a bracket is missing before ""b": 2}"'),
+        ('{"a": 1\n "b": 2}', 'a comma or a bracket is missing before "b": 2}'),
         ('{"a" 1}', 'a colon is missing behind a key, before "1}"'),
         ('{"a": "C:\\data"}', r'a backslash in a text is written \\, and this is no escape: "\data"}"'),
         ('{"a": 1}}', 'more stands behind its end: "}"'),

@@ -185,7 +185,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     ),
     "a list of one": ("title: x\nexecution:\n  device: [cpu]\n", ["line 3", "auto; cpu; cuda. Write cpu."]),
     "two lengths of ours": ("title: x\nwork:\n  steps: [50, 150]\n", ["line 3", "two lengths are for a command"]),
-    "a space that is none": ("title: x\nwork:\n\u00a0\u00a0steps: 5\n", ["line 3", "only looks like a space"]),
+    "a space that is none": ("title: x\nwork:\n\u00a0\u00a0steps: 5\n", ["line 3", "a no-break space stands"]),
     "unknown corpus": (
         "title: x\nworkload:\n  corpus: python-doc\n",
         ['workload.corpus: there is no corpus "python-doc"', '"python-docs"'],

@@ -94,7 +94,7 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
             hint = did_you_mean(key, allowed) or " Numbers have a decimal point: 7.6" * str(key).isdigit()
             raise FaultyClaims(f"{where}.{key} is no key of {kind}.{hint}")
         values[key] = _value_of(key, value, where)
-    return PublishedClaim(kind, values, str(entry.get("source") or f"{where} of the claims file")[:200])
+    return PublishedClaim(kind, values, str(entry.get("source") or "the claims file")[:200])
 
 
 def _value_of(key: str, value: Any, where: str) -> Any:

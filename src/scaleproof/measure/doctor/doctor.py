@@ -71,8 +71,6 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
     `device`: the first GPU's name, or "cpu". `tell` is called with each verdict. The file `out` is written after each
     check, with all verdicts so far. A check that raises has failed, and the others go on.
     """
-    import torch  # noqa: F401 - a torch that is broken is no fault of the machine, and no check says anything without
-
     report = Report(
         timestamp_utc=datetime.now(UTC).replace(microsecond=0), host=socket.gethostname(), device=device, checks=[]
     )

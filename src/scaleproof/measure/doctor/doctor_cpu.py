@@ -30,6 +30,8 @@ NUMBERS = re.compile(r"\s*\+?[1-9][0-9]*\s*(,\s*\+?[1-9][0-9]*\s*)*")
 
 def checks_of_cpu(folder: Path) -> list[Look]:
     """Return the checks of the CPU. `folder`: where results are written."""
+    import torch  # noqa: F401 - a torch that is broken is no fault of the machine, and no check says anything without
+
     return [
         Look("cores", "cpu", lambda: judge_cores(available_cores(), cpu_quota(), threads_per_core())),
         Look("steal and frequency", "cpu", check_steal),

@@ -65,9 +65,8 @@ def check_cells_table(
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv"):
         for cell in sorted(set(cells) ^ by_cell(runs).keys()):
-            yield Difference(
-                file, cell, "no such cell in runs/" if cell in cells else "this cell is missing in the table"
-            )
+            problem = "no such cell in runs/" if cell in cells else "this cell is missing in the table"
+            yield Difference(file, cell, problem)
     # Cell -> columns that must be empty, as none of its runs recorded the quantity.
     unrecorded_columns = {cell: columns_of_no_run(group) for cell, group in by_cell(runs).items()}
     for row in rows:

@@ -47,8 +47,9 @@ MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behi
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
-INDENTED = re.compile(r"[ \t]*([^\S \t\r]|[\u200b-\u200f\u2060\ufeff\u00ad])")  # by another kind of blank
-INDENTED_KEY = re.compile(r"[\s\u200b-\u200f\u2060\ufeff\u00ad]*[\w.-]+:(?:\s|$)")
+NO_WIDTH = r"\u200b-\u200f\u2060\ufeff\u00ad"  # characters that no editor shows
+INDENTED = re.compile(rf"[ \t]*([^\S \t\r]|[{NO_WIDTH}])")  # by another kind of blank
+INDENTED_KEY = re.compile(rf"[\s{NO_WIDTH}]*[\w.-]+:(?:\s|$)")
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 # What stands before each line of a text that was copied together with it -> the words for it.
 COPIED_MARKS = {r" *\d+[.)|]?\s+\S": "a line number", r"\+": "the + of a diff", r"> ?(?=\S)": "the > of a quotation"}
@@ -126,9 +127,8 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     lines = Lines()
     data = _Reader(path, lines).to_plain(_parse_document(path), ())
     if isinstance(data, list):
-        cure = (
-            """take the "- " (or the brackets) away""" if len(data) == 1 else 'put it below its key, such as "cells:"'
-        )
+        is_key_lost = len(data) > 1  # else the list is round the whole mapping
+        cure = 'put it below its key, such as "cells:"' if is_key_lost else 'take the "- " (or the brackets) away'
         fault = f"a list stands here; {cure}: a mapping is expected, with lines such as 'key: value'"
         raise UserError(f"{path}, line {lines[()]}: {fault}")
     return data, lines

@@ -46,7 +46,8 @@ def folder_of(path: Path) -> Path:
     if not (folder / "runs").is_dir():
         if (folder / MANIFEST).is_file():
             made = f"{folder} was made from runs, and {folder / 'runs'} is gone"
-            raise UserError(f"{made}: restore it, or measure again: scaleproof stale{results_option(folder.parent)}")
+            command = "scaleproof stale" + results_option(folder.parent)
+            raise UserError(f"{made}: restore it, or measure again: {command}")
         what = _not_results(path, folder)
         hint = _campaign_hint(path) or f" Of other programs: scaleproof audit {path}" * path.is_file()
         if not hint and path.parent == RESULTS:  # nothing was measured yet, or the name is that of no campaign

@@ -84,7 +84,7 @@ def test_a_plan_counts_the_runs_of_a_command_and_a_forecast_says_that_it_knows_n
     run()
     plan = capsys.readouterr().out
     assert len(re.findall(r"3 of 3 .* measured", plan)) == 2
-    assert "no step time of all cells: forecasts know built-in models, not commands\n" in plan
+    assert "step time of all cells: unknown, forecasts know built-in models, not commands\n" in plan
     monkeypatch.setattr(sys, "argv", ["scaleproof", "forecast", "config/campaigns/mine.yaml"])
     with pytest.raises(UserError, match="knows built-in models, not commands"):
         run()

@@ -137,7 +137,7 @@ PATHS = [
     (["retry", "x.yaml", "--cell", ""], 'argument --cell: cannot be ""; allowed: one line of text that is not blank'),
     (["trace", "diff", "results/demo/runs", "hidden"], "no trace in this folder"),
     (["trace", "summary", "results/dmo"], "no such file; allowed: .sqlite (nsys export)"),
-    (["trace", "summary", "results/demo"], "a folder without a capture"),
+    (["trace", "summary", "results/demo"], "no trace in this folder"),
     (["trace", "diff", "results/demo/runs", "results/demo/runs"], "no trace in this folder"),
     (["publish", "results/demo", "--author", "J", "--out", "picture.png"], "picture.png is a file; a folder is exp"),
     (["why", "results/demo", "cells/ddp-n1x9/speedup"], 'no run of "ddp-n1x9" is in results/demo/runs. Did you'),

@@ -114,9 +114,9 @@ def _rates_in_common_unit(sides: Mapping[Path, list[ReportedRun]]) -> tuple[str,
     printed = {side: set[str]().union(*map(_rates_by_unit, runs)) for side, runs in sides.items()}
     units = [f"{side} has {', '.join(sorted(of_side))}" for side, of_side in printed.items()]
     raise UserError(
-        f"rates are in different units: {'; '.join(units)}. Let both print the same one, or compare folders with a "
-        "claims file that states the work of a step (docs/audit.md): runs: {NAME: {world_size: 1, global_batch: 8, "
-        "seq_len: 512}}"
+        f"rates are in different units: {'; '.join(units)}. Let both print the same one, or compare folders, each "
+        "with a claims file in it that states the work of a step (docs/audit.md): runs: {NAME: {world_size: 1, "
+        "global_batch: 8, seq_len: 512}}"
     )
 
 

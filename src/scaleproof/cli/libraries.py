@@ -43,7 +43,10 @@ def unusable_library(error: BaseException) -> str | None:
     refused = [f"{key}={value}" for key, value in os.environ.items() if any(_ends_with(value, end) for end in quoted)]
     if isinstance(error, ValueError) and refused:
         return f"{name} does not take {refused[0]} of the environment ({reason}). Unset it, or correct it"
-    advice = _how_to_install(name, is_absent=isinstance(error, ModuleNotFoundError))
+    is_absent = isinstance(error, ModuleNotFoundError)
+    if is_absent:  # maybe from this Python alone
+        reason += f"; this Python is {sys.executable}"
+    advice = _how_to_install(name, is_absent)
     if (file := _file_imported(error)) and "-packages" not in file:  # not of site-packages, nor of dist-packages
         reason += f"; it is {file}, maybe another file of that name"
         advice = "Rename it then, or take its folder out of PYTHONPATH"

@@ -109,7 +109,6 @@ def trace_diff(args: argparse.Namespace) -> None:
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.ground.records.run import CAPTURE
     from scaleproof.measure.trace.diff import diff_rows, diff_table, summarise_diff
-    from scaleproof.measure.trace.readers.open_trace import traces_in
     from scaleproof.measure.trace.summarise import summarise_files
 
     profiles = []
@@ -119,8 +118,7 @@ def trace_diff(args: argparse.Namespace) -> None:
         if has_summary or (trace / CAPTURE).is_file():
             profiles.append(read_profile(trace))
         else:
-            files = traces_in(trace) if trace.is_dir() else [trace]
-            profiles.append(summarise_files(files, args.ranks, args.steps))
+            profiles.append(summarise_files([trace], args.ranks, args.steps))
     sources = {"generated_at_utc", "run_dir", "inputs", "nsys_report", "per_file"}
     one, other = (profile.model_dump(exclude=sources) for profile in profiles)
     if one == other:
@@ -214,8 +212,8 @@ def _add_capture_arguments(sub: argparse.ArgumentParser, is_stage: bool = False)
 def _add_summary_arguments(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
     sub.set_defaults(is_stage=is_stage)
     help_text = (
-        "folder of a capture; or files: .sqlite of nsys export (one per node), .json(.gz) of torch.profiler "
-        "(one per rank), text or CSV of nsys stats"
+        "folder of a capture; or files, or a folder of them: .sqlite of nsys export (one per node), .json(.gz) of "
+        "torch.profiler (one per rank), text or CSV of nsys stats"
     )
     sub.add_argument("trace", type=path, nargs="+", metavar="TRACE", help=help_text)
     sub.add_argument("--ranks", type=count, metavar="N", help="of files: how many ranks they should hold")

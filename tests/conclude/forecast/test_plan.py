@@ -43,7 +43,7 @@ def test_before_the_first_run_a_plan_has_the_estimate_of_campaign_show(tmp_path)
     assert "time of all cells: a guess from FLOPs" in text
     assert "it may be wrong by a factor of 3" in text
     assert text.count("nothing is measured") == 1
-    assert text.count("no memory figure for all cells: no run on a GPU has measured it") == 1
+    assert text.count("memory of all cells: unknown, no run on a GPU has measured it") == 1
     assert "budget" not in text
 
 
@@ -56,7 +56,7 @@ def test_what_can_run_nowhere_has_no_time_and_no_run_more_than_its_limit(tmp_pat
     assert [row.plan and row.plan.run_seconds for row in plan.rows] == [None, 0.6]
     text = plan_text(made, plan)
     assert "not in these totals: single-n1x2\n" in text
-    assert "no step time of single-n1x2: single is one device without a wrapper; 1x2 has 2\n" in text
+    assert "step time of single-n1x2: unknown, single is one device without a wrapper; 1x2 has 2\n" in text
 
 
 @pytest.mark.parametrize(

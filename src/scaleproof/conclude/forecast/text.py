@@ -157,10 +157,10 @@ def _unknown_lines(plan: Plan) -> list[str]:
     refused_rows = [row for row in plan.rows if row.refusal]
     for (refusal, measure), rows in group_by(refused_rows, lambda row: (row.refusal, row.measure)).items():
         remedy = f". To lift it: {measure}" if measure else ""
-        lines.append(f"no step time of {_cells_text(rows, plan)}: {refusal}{remedy}")
+        lines.append(f"step time of {_cells_text(rows, plan)}: unknown, {refusal}{remedy}")
     rows_without_memory = [row for row in plan.rows if row.memory_bytes is None]
     for reason, rows in group_by(rows_without_memory, lambda row: row.no_memory).items():
-        lines.append(f"no memory figure for {_cells_text(rows, plan)}: {reason}")
+        lines.append(f"memory of {_cells_text(rows, plan)}: unknown, {reason}")
     if any(row.memory_bytes is not None and row.fits == "unknown" for row in plan.rows):
         known_from = "before a run on them, or by --device with their memory ('H100 80GB')"
         lines.append(f"memory without a verdict: that of the devices is not known {known_from}")

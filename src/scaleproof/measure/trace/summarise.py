@@ -16,7 +16,7 @@ from scaleproof.measure.trace.capture.capture_schema import RAW, Captured, read_
 from scaleproof.measure.trace.ranges import largest_ranges_and_calls
 from scaleproof.measure.trace.readers.interconnect import read_interconnect
 from scaleproof.measure.trace.readers.nsys_stats import summarise_text
-from scaleproof.measure.trace.readers.open_trace import read_trace, trace_kind
+from scaleproof.measure.trace.readers.open_trace import read_trace, trace_kind, traces_at
 from scaleproof.measure.trace.timeline import COLUMNS, timeline_of_median_step
 
 TIMELINE = "timeline.csv"
@@ -86,11 +86,12 @@ def _add_bandwidth(profile: Profile, captured: Captured) -> None:
             collective.bus_gb_per_s = factor * nbytes / (collective.transfer_ms * 1e6)
 
 
-def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
+def summarise_files(places: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
     """Return the profile of trace files that scaleproof did not capture. Raises UserError where a file is no trace.
 
-    `ranks` and `steps`: how many the run had, for files that do not say it.
+    `places`: files, or folders of them. `ranks` and `steps`: how many the run had, for files that do not say it.
     """
+    paths = [path for place in places for path in traces_at(place)]
     kinds = {trace_kind(path) for path in paths}
     for one, other in combinations(paths if kinds == {"kineto"} else (), 2):
         if cmp(one, other, shallow=False):

@@ -9,7 +9,7 @@ from synthetic_traces import trace, write_sqlite
 
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.trace.readers.kineto import _load_events
-from scaleproof.measure.trace.readers.open_trace import read_trace, trace_kind, traces_in
+from scaleproof.measure.trace.readers.open_trace import read_trace, trace_kind, traces_at
 from scaleproof.measure.trace.summarise import summarise_files
 
 
@@ -215,10 +215,11 @@ def test_traces_are_found_among_other_files(tmp_path):
     (tmp_path / "rank0.json").write_text(json.dumps(chrome()))
     (tmp_path / "settings.json").write_text('{"name": "package"}')
     (tmp_path / "notes.txt").write_text("Dear reader,\n")
-    assert traces_in(tmp_path) == [tmp_path / "rank0.json"]
+    assert traces_at(tmp_path) == [tmp_path / "rank0.json"]
+    assert summarise_files([tmp_path]).inputs == ["rank0.json"]
     (tmp_path / "rank1.json").touch()
     with pytest.raises(UserError, match=r"rank1\.json: the file is empty"):
-        traces_in(tmp_path)
+        traces_at(tmp_path)
 
 
 def test_an_sqlite_file_of_somebody_else(tmp_path):

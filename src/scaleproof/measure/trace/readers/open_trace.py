@@ -36,8 +36,10 @@ def read_trace(paths: list[Path]) -> Trace:
     return join_traces(traces)
 
 
-def traces_in(folder: Path) -> list[Path]:
-    """Return the files in a folder that are traces. Raises UserError where it has none."""
+def traces_at(folder: Path) -> list[Path]:
+    """Return the files in a folder that are traces, or the one file that is given. Raises UserError where none is."""
+    if not folder.is_dir() or (folder / CAPTURE).is_file():  # of a capture, its reader says that it is given alone
+        return [folder]
     traces: list[Path] = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not path.is_file():
@@ -76,8 +78,6 @@ def _read_head(path: Path) -> bytes:
         raise UserError(f"{path}{fault}; {ALLOWED}")
     if (path / CAPTURE).is_file():
         raise UserError(f"{path} is a whole capture, which is summarised alone; give no other file")
-    if path.is_dir():
-        raise UserError(f"{path}: a folder without a capture, which is {CAPTURES}; {ALLOWED}.{_capture_below(path)}")
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     if not head:

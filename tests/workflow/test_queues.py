@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 from patience import wait_until
+from snakemake_interface_common.exceptions import ApiError
 from workflow_texts import TINY
 
 from scaleproof.driver.cluster import queue as queue_module
+from scaleproof.driver.cluster.executor import ExecutorSettings, _make_scheduler
 from scaleproof.driver.cluster.queue import Queue
 from scaleproof.driver.cluster.request import JobRequest
+from scaleproof.driver.cluster.scheduler import Refused, Submission
 from scaleproof.driver.cluster.site import Site
 from scaleproof.ground.records.jobs import read_ledger
 from scaleproof.measure.machine.allocation import OF_QUEUES
@@ -154,6 +157,23 @@ def test_what_a_queue_says_of_its_jobs(monkeypatch):
         "2": ("failed", "exit code 3"),
     }
     assert queue.states({"1"}) is None, "it does not answer: nothing has ended"
+
+
+def test_a_name_that_no_job_has_is_not_sent_to_a_queue(tmp_path):
+    paths = {"script": tmp_path / "job.sh", "log": tmp_path / "log", "folder": tmp_path}
+    job = Submission(name="train", resources={"devices_per_node": 2}, **paths)
+    with pytest.raises(Refused, match=r'has \{gpus_per_node\}\. Did you mean "devices_per_node"\? Allowed: '):
+        Queue("echo {gpus_per_node}", "true", "true", dict).submit(job)
+    of_others = ("${device_per_node}", "{print}")  # of the shell, and of any program
+    for word in ("{devices_per_node}", *of_others):
+        assert Queue(f"echo {word} 7; true", "true", "true", dict).submit(job) == "7"
+
+
+@pytest.mark.parametrize("missing", ["submit", "status", "cancel"])
+def test_the_command_of_a_queue_that_a_profile_lacks_is_named(missing):
+    settings = ExecutorSettings(**{name: "true" for name in ("submit", "status", "cancel") if name != missing})
+    with pytest.raises(ApiError, match=f"the profile has no scaleproof-{missing}; a queue needs three commands"):
+        _make_scheduler(settings, set())
 
 
 def test_a_job_that_a_queue_has_forgotten_is_over(monkeypatch):

@@ -236,7 +236,7 @@ def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "P
     files = [*(name for name, cells in planned_parts.items() if cells), *drawn]  # charts are named as their files
     return PageInputs.read(
         folder,
-        read_inputs(folder),
+        read_inputs(folder, [cell.slug for cell in loaded.cells]),
         loaded.campaign.title,
         files,
         facts=collect_run_facts(_read(loaded, planned), read_report(args.results / DOCTOR)),

@@ -218,6 +218,9 @@ def keep(args: argparse.Namespace) -> None:
     from scaleproof.driver.keep import keep, rest_text
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
+    if args.results.is_absolute() or ".." in args.results.parts:  # outside of Snakemake's working folder
+        where = f"cd {args.results.parent}"
+        raise UserError(f"--results {args.results}: snakemake makes results below its own folder; first: {where}")
     loaded = LoadedCampaign(args.campaign, args.results)
     runs = keep(loaded, args.results)
     print(f"{plural(len(runs), 'run')} of {loaded.name} kept; {rest_text(loaded, args.results)}")

@@ -109,7 +109,8 @@ def results_folder(text: str) -> Path:
     place = RESULTS if path(text) == RESULTS and not os.path.lexists(text) else folder(text)
     if any(place.glob("runs/*/rep*")):
         raise argparse.ArgumentTypeError(f"{place} is of one campaign; the folder of all results is {place.parent}")
-    return place
+    is_here = place.is_absolute() and place.is_relative_to(Path.cwd())
+    return place.relative_to(Path.cwd()) if is_here else place  # as Snakemake's targets name it
 
 
 def file_to_read(text: str) -> Path:

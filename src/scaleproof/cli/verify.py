@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_to_write, path, results_folder, text
 from scaleproof.ground.errors import UserError, plural, shortened
-from scaleproof.ground.json_faults import NEWER
+from scaleproof.ground.json_faults import NEWER, UNREADABLE
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.snakemake_command import MEASURED_BESIDE, RESULTS, derive_again_command
@@ -28,10 +28,18 @@ CHANGES = "changed since"
 CHANGED = f"{CHANGES} the report was written"
 RENAMED = "was renamed since"
 COPIED = "is the record of"  # of a run in the folder of another
-UNREADABLE = "not readable"
 USUAL_LOSS = 5.0  # %, what a rate may fall by in a gate without --difference
 UNDECIDED = 5  # exit code, as of scaleproof ab
 NO_SOURCES = ("manifest.json", "report.html", "charts", "tables")  # from these no figure of another file is computed
+# File of results -> files whose content is held against its content, where the manifest was written anew.
+HELD_AGAINST = {
+    "findings.json": ("scaling_report.json", "cells.csv", "tables", "claims.json", "report.html", "charts"),
+    "traces.json": ("waterfall.json", "claims.json", "report.html", "charts"),
+    "scaling_report.json": ("claims.json", "report.html", "charts", "tables"),
+    "comparison.json": ("claims.json", "report.html", "charts"),
+    "waterfall.json": ("claims.json", "report.html", "charts"),
+    "losses.csv": ("claims.json", "report.html", "charts"),
+}
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
 
@@ -126,6 +134,9 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     copies = tuple(f"{os.path.dirname(d.file)}/" for d in differences if d.problem.startswith(COPIED))
     to_print = [d for d in differences if not (at_fault and _may_follow(d, at_fault))]
     to_print = [d for d in to_print if d.problem.startswith(COPIED) or not d.file.startswith(copies)]
+    changed = {d.file for d in to_print}
+    following = {first_part for file, parts in HELD_AGAINST.items() if file in changed for first_part in parts}
+    to_print = [d for d in to_print if d.file.partition("/")[0] not in following]
     following_count = len(differences) - len(to_print)
     unknown = {d.file for d in to_print if d.where == "schema_version"}  # what else is said of these follows from it
     to_print = [d for d in to_print if d.file not in unknown or d.where == "schema_version"]

@@ -308,9 +308,9 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
         return shortened(message.replace("Input should be", f"{kind} is in it, not"), 300)
     if not message.startswith("Input should be "):
         return shortened(f"{place} {json.dumps(fault['input'], default=str)[:80]}: {message}", 300)
-    allowed = (
-        message.removeprefix("Input should be ").replace("valid integer", "whole number").replace("valid array", "list")
-    )
+    allowed = message.removeprefix("Input should be ").partition("ionary or instance of ")[0]
+    for technical, plain in (("valid integer", "whole number"), ("valid array", "list"), ("valid dict", "mapping")):
+        allowed = allowed.replace(technical, plain)
     if fault["type"] not in ("literal_error", "enum"):  # whose messages list the allowed values with commas
         allowed = allowed.partition(",")[0]  # "a whole number, unable to parse ..."
     value = "null" if fault["input"] is None else shortened(repr(fault["input"]), 80)

@@ -38,6 +38,7 @@ WORDS = {
 }
 
 
+UNREADABLE = "not readable"  # how `verify` says that a file is damaged
 NEWER = "it was written by a newer version of scaleproof"
 
 

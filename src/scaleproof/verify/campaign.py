@@ -17,6 +17,7 @@ from scaleproof.ground.errors import (
     plural,
     shortened,
 )
+from scaleproof.ground.json_faults import UNREADABLE
 from scaleproof.ground.number_format import significant, span_text
 from scaleproof.ground.records.run import MANIFEST
 from scaleproof.ground.snakemake_command import RESULTS, results_option, snakemake_command
@@ -169,6 +170,10 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     hashes = [one for one in differences if one.where == "sha256"]
     explained = {one.file for one in hashes if not one.problem.startswith(CHANGED)}
     repeated = {one for one in hashes if one.file in explained and one.problem.startswith(CHANGED)}
+    # Of a file that cannot be read the first check says why; others find the same.
+    unreadable = [one for one in differences if one.problem.startswith(UNREADABLE)]
+    first_of_file = {one.file: one for one in reversed(unreadable)}
+    repeated |= {*unreadable} - {*first_of_file.values()}
     return [one for one in dict.fromkeys(differences) if one not in repeated], len(runs), len(quantities)
 
 
@@ -220,6 +225,7 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         return lambda: _table_differences(folder, file, runs, quantities, at_fault)
 
     checks: dict[str, Check] = {
+        "fields": lambda: reports.check_left_out(folder),  # those that a file lacks
         "runs.csv": table("runs.csv"),
         "cells.csv": table("cells.csv"),
         REPORT: lambda: _report_differences(folder, runs, quantities, at_fault),
@@ -228,7 +234,6 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "charts": lambda: charts.check_charts(folder, quantities, at_fault),
         "forecasts": lambda: reports.check_forecasts(folder),
         "campaign": lambda: reports.check_campaign_name(folder),
-        "fields": lambda: reports.check_left_out(folder),  # those that a file lacks
         "twice": lambda: reports.check_repeated(folder),  # entries that stand in a file more than once
         "tables/scaling.csv": table("tables/scaling.csv"),
     }
@@ -302,7 +307,7 @@ def _run_check(file: str, check: Check) -> list[Difference]:
         return [Difference(file, "", f"{subject} is missing")]
     except DAMAGES as error:
         unreadable_file, *_ = getattr(error, "__notes__", [file])  # json_of adds the name of the file that it read
-        return [Difference(unreadable_file, "", f"not readable: {describe_first_fault(error)}")]
+        return [Difference(unreadable_file, "", f"{UNREADABLE}: {describe_first_fault(error)}")]
 
 
 def why(path: Path, identity: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from scaleproof.ground.errors import describe_first_fault
+from scaleproof.ground.json_faults import UNREADABLE
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import DAMAGES, entries_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
@@ -100,7 +101,7 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
         try:
             drawing = ET.fromstring(text_of(path))
         except (ET.ParseError, *DAMAGES) as error:
-            yield Difference(file, "", f"not readable: {describe_first_fault(error)}")
+            yield Difference(file, "", f"{UNREADABLE}: {describe_first_fault(error)}")
             continue
 
         for title in drawing.iter(f"{SVG}title"):

@@ -14,7 +14,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.errors import describe_first_fault, shortened
 from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
-from scaleproof.ground.json_faults import newer_version
+from scaleproof.ground.json_faults import UNREADABLE, newer_version
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.result_file import ResultPart
 from scaleproof.ground.records.run import MANIFEST
@@ -105,7 +105,7 @@ def check_manifest(folder: Path) -> list[Difference]:
         problem = f"is missing; the report writes it: {snakemake_command(folder / MANIFEST)}"
         return [Difference(MANIFEST, "", problem)]
     except DAMAGES as error:
-        return [Difference(MANIFEST, "", f"not readable: {describe_first_fault(error)}")]
+        return [Difference(MANIFEST, "", f"{UNREADABLE}: {describe_first_fault(error)}")]
     if not isinstance(listed, dict):
         allowed = "a mapping of the name of each file to its sha256"
         return [Difference(MANIFEST, "files", f"cannot be {shortened(json.dumps(listed))}; allowed: {allowed}")]

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from scaleproof.ground.campaign.cells import fingerprint_of
 from scaleproof.ground.errors import describe_first_fault, plural, printable
 from scaleproof.ground.files import read_regular
+from scaleproof.ground.json_faults import UNREADABLE
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.pointers import pointer_fault
 from scaleproof.ground.records.metrics import current_names, parse_metrics
@@ -126,7 +127,7 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
         except _Damaged as damaged:
             differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
         except DAMAGES as error:
-            differences.append(Difference(f"{relative}/{METRICS}", "", f"not readable: {describe_first_fault(error)}"))
+            differences.append(Difference(f"{relative}/{METRICS}", "", f"{UNREADABLE}: {describe_first_fault(error)}"))
         else:  # a run that can be read is returned, also with inconsistencies
             runs.append(run)
             differences += inconsistencies
@@ -162,7 +163,7 @@ def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -
         raise _Damaged(file, "is missing") from None
     except DAMAGES as error:
         problem = describe_first_fault(error).removeprefix(f"{run_folder / file}").strip()
-        raise _Damaged(file, f"not readable: {problem}") from None
+        raise _Damaged(file, f"{UNREADABLE}: {problem}") from None
 
 
 def _parse_metrics(data: bytes) -> dict[str, Any]:

@@ -154,7 +154,11 @@ def check_left_out(folder: Path) -> Iterator[Difference]:
             problem = f"is {content['schema_version']}, and {today} is the latest known"
             yield Difference(file, "schema_version", problem)
         if content["schema_version"] in (today, SAME_FIELDS.get(file)):
-            complete = model.model_validate(content).model_dump(mode="json")  # with defaults for absent fields
+            try:
+                complete = model.model_validate(content).model_dump(mode="json")  # with defaults for absent fields
+            except ValueError as error:
+                error.add_note(file)
+                raise
             for path in _paths_left_out(content, complete):
                 yield Difference(file, path, "is not there")
 

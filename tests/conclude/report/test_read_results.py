@@ -58,6 +58,15 @@ def test_a_table_that_ends_too_early_is_not_a_smaller_campaign(results, name):
         read_inputs(results.folder)
 
 
+def test_tables_of_a_campaign_that_was_edited_since_are_not_its_own(results):
+    cells = [*read_inputs(results.folder)[1]["cell"]]
+    assert [*read_inputs(results.folder, cells)[1]["cell"]] == cells
+    with pytest.raises(UserError, match=rf"has {min(cells)}, which the campaign lacks\); rebuild it with: rm .*/runs"):
+        read_inputs(results.folder, [cell for cell in cells if cell != min(cells)])
+    with pytest.raises(UserError, match=r"runs\.csv is damaged \(it lacks new-n1x1, which the campaign has\); rebuild"):
+        read_inputs(results.folder, [*cells, "new-n1x1"])
+
+
 def test_another_file_under_the_name_of_a_table_is_said_in_words(results):
     (results.folder / "cells.csv").write_text("<html>\n<p>a\n<p>b, c\n")
     with pytest.raises(UserError, match=r"cells.csv is damaged \(no table: Expected 1 fields in line 3, saw 2\)"):

@@ -26,6 +26,7 @@ from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
 from scaleproof.ground.records.run import MANIFEST, Run, read_run
 from scaleproof.verify.campaign import folder_of, verify
+from scaleproof.verify.contents import REPORT
 from scaleproof.verify.printed import numbers
 from scaleproof.verify.raw import Difference, RawRun, rate_of, read_runs
 from scaleproof.verify.recompute import measured_by_cell
@@ -42,23 +43,29 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
     `path` is no campaign's results.
     """
     differences, run_count, figure_count = verify(path)
+    folder, records = folder_of(path), list[Run]()
     # Page and tables cannot be made again from files that are damaged themselves.
-    are_sources_sound = all(is_written_again(difference.file) for difference in differences)
-    if are_sources_sound:
-        folder = folder_of(path)
+    if all(is_written_again(difference.file) for difference in differences):
         records = records_in(folder)
         rewritten = compare_with_rewritten(folder, records)
         # Files that verify() has faulted by more than their hash: the second look adds nothing.
         explained_files = {difference.file for difference in differences if difference.where != "sha256"}
         differences += [again for again in rewritten.differences if again.file not in explained_files]
-        if not differences and not why_rules_differ(folder):
-            differences = findings_left_out(folder, records)
         if say and rewritten.reservation and differences == rewritten.differences:
             say(rewritten.reservation)
-    elif [(one.file, one.where) for one in differences] == [(FINDINGS, "sha256")]:  # which of them is gone?
-        folder = folder_of(path)
-        differences += [] if why_rules_differ(folder) else findings_left_out(folder)
+    if not any(map(_rules_out_findings, differences)) and not why_rules_differ(folder):
+        differences += findings_left_out(folder, records)
     return differences, run_count, figure_count
+
+
+def _rules_out_findings(difference: Difference) -> bool:
+    """Return whether findings cannot be looked for again: findings.json cannot be read, or runs may be damaged.
+
+    What repeats findings.json differs where that was changed.
+    """
+    if difference.file == FINDINGS:
+        return not difference.where
+    return difference.file not in (REPORT, "cells.csv") and not is_written_again(difference.file)
 
 
 def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Difference]:
@@ -79,7 +86,7 @@ def _fault_of_stated(stated: Finding | None, finding: Finding) -> str:
     if stated.severity == finding.severity and numbers(stated.evidence) == numbers(finding.evidence):
         return ""
     says = f'says "{stated.evidence[:80]}" ({stated.severity}) of {about}'
-    return f'{says}, its files "{finding.evidence[:80]}"'
+    return f'{says}, its files "{finding.evidence[:80]}" ({finding.severity})'
 
 
 def why_rules_differ(folder: Path) -> str:

@@ -1,6 +1,7 @@
 """Reading what the analysis wrote. An error on a missing, damaged or cut file names the command that rebuilds it."""
 
 import io
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,13 @@ from scaleproof.ground.records.traces_report import TracesReport, read_traces_re
 PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
 
 
-def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport]:
-    """Read runs.csv, cells.csv and scaling_report.json. Raises UserError, also where a table was cut short."""
+def read_inputs(
+    folder: Path, planned: Collection[str] | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport]:
+    """Read runs.csv, cells.csv and scaling_report.json. Raises UserError, also where a table was cut short.
+
+    `planned`: the cells of the campaign, if it is known: tables of others were made before it was edited.
+    """
     report = read_scaling_report(folder / "scaling_report.json")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
     has_evidence = report.schema_version != "5.0"  # 5.0 has no column for it
@@ -28,6 +34,11 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
         cells["evidence"] = "built"
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
     _check_tables(folder, runs, cells, report)
+    for file, table in (("runs.csv", runs), ("cells.csv", cells)) if planned is not None else ():
+        if others := {*table["cell"]}.difference(planned):
+            raise damaged_file(folder / file, f"it has {min(others)}, which the campaign lacks")
+        if others := set(planned).difference(table["cell"]):
+            raise damaged_file(folder / file, f"it lacks {min(others)}, which the campaign has")
     return runs, cells, report
 
 

@@ -319,12 +319,14 @@ def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
 def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
     """Return the scheduler of the settings. Raises ApiError where one of a queue's three commands is missing."""
     environment = partial(job_environment, variables)
-    commands = (settings.submit, settings.status, settings.cancel)
-    if not any(commands):
+    commands = {name: getattr(settings, name) for name in ("submit", "status", "cancel")}
+    missing = [f"scaleproof-{name}" for name, command in commands.items() if not command]
+    if len(missing) == len(commands):
         return Slurm(environment)
-    if not all(commands):
-        raise ApiError("a queue needs three commands: scaleproof-submit, scaleproof-status and scaleproof-cancel")
-    return Queue(*commands, environment)
+    if missing:
+        options = "scaleproof-submit, scaleproof-status and scaleproof-cancel"
+        raise ApiError(f"the profile has no {' and no '.join(missing)}; a queue needs three commands: {options}")
+    return Queue(*commands.values(), environment)
 
 
 def _split_names(text: str) -> set[str]:

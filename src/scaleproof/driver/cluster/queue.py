@@ -16,6 +16,7 @@ from scaleproof.driver.cluster.scheduler import (
     Submission,
     run_scheduler_command,
 )
+from scaleproof.ground.errors import did_you_mean
 
 FORGOTTEN = 4  # answers without a job; the first may be too early to have it
 PHASES: dict[str, Phase] = {
@@ -45,6 +46,9 @@ class Queue(Scheduler):
     def submit(self, job: Submission) -> str:
         """Send a job and return its number, the last word that the command prints. Raises Refused."""
         values = {**job.resources, "log": job.log, "name": job.name}
+        for name in re.findall(r"(?<!\$)\{(\w+)\}", self.submit_command):  # ${HOME} is the shell's
+            if name not in values and (hint := did_you_mean(name, values)):
+                raise Refused(f"scaleproof-submit has {{{name}}}.{hint} Allowed: {', '.join(values)}")
         line = re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), self.submit_command)
         command = ["sh", "-c", f"{line} {shlex.quote(str(job.script))}"]
         code, printed, errors = run_scheduler_command(command, self.environment())

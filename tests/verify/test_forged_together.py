@@ -1,0 +1,71 @@
+"""A derived file and its hash were edited together: it is named first, and nothing that was held against it is."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import scaleproof
+
+from scaleproof.verify.manifest import demands_in, write_manifest
+
+PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
+
+
+def a_turned_pair(content: dict[str, Any]) -> None:
+    content["comparisons"][0]["estimate"] |= {"ratio": 1.1, "low": 1.02, "high": 1.2, "claim": "faster"}
+
+
+def half_a_part(content: dict[str, Any]) -> None:
+    part = next(part for part in content["cells"][0]["parts"] if part["ms"])
+    part["ms"] /= 2
+
+
+def half_an_exposed_transfer(content: dict[str, Any]) -> None:
+    trace = content["traces"][0]
+    trace["exposed_ms"] /= 2
+    trace["overlapped_ms"] += trace["exposed_ms"]
+
+
+def another_recommendation(content: dict[str, Any]) -> None:
+    content["ranking"][-1]["recommendation"] = "zero1-n1x2"
+
+
+def a_graver_finding(content: dict[str, Any]) -> None:
+    next(one for one in content["findings"] if one["runs"])["severity"] = "suspect"
+
+
+def a_claimed_rate(content: dict[str, Any]) -> None:
+    content["claims"][0]["figure"]["value"] *= 1.1
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "words"),
+    [
+        ("comparison.json", a_turned_pair, "claim: is faster, the pairs give"),
+        ("waterfall.json", half_a_part, "the raw files give"),
+        ("traces.json", half_an_exposed_transfer, "the profile gives"),
+        ("scaling_report.json", another_recommendation, "recommendation cannot be 'zero1-n1x2'; allowed: a mapping"),
+        ("findings.json", a_graver_finding, "(suspect) of "),
+        ("claims.json", a_claimed_rate, "the raw files give"),
+    ],
+)
+def test_the_edited_file_alone_is_named(
+    tmp_path: Path, file: str, edit: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    folder = shutil.copytree(PUBLISHED, tmp_path / "demo")
+    content = json.loads((folder / file).read_text())
+    edit(content)
+    (folder / file).write_text(json.dumps(content, indent=2) + "\n")
+    version = json.loads((folder / "manifest.json").read_text())["scaleproof"]
+    write_manifest(folder, version, demands_in(folder))
+    done = scaleproof("verify", "demo", cwd=tmp_path)
+    *lines, last = done.stdout.splitlines()
+    named = [line for line in lines if not line.startswith("other code wrote the page")]
+    assert done.returncode == 1
+    assert last.startswith("FAIL")
+    assert named
+    assert all(line.startswith(f"{file}: ") for line in named)
+    assert any(words in line for line in named)

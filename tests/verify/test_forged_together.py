@@ -33,10 +33,6 @@ def another_recommendation(content: dict[str, Any]) -> None:
     content["ranking"][-1]["recommendation"] = "zero1-n1x2"
 
 
-def a_graver_finding(content: dict[str, Any]) -> None:
-    next(one for one in content["findings"] if one["runs"])["severity"] = "suspect"
-
-
 def a_claimed_rate(content: dict[str, Any]) -> None:
     content["claims"][0]["figure"]["value"] *= 1.1
 
@@ -48,7 +44,6 @@ def a_claimed_rate(content: dict[str, Any]) -> None:
         ("waterfall.json", half_a_part, "the raw files give"),
         ("traces.json", half_an_exposed_transfer, "the profile gives"),
         ("scaling_report.json", another_recommendation, "recommendation cannot be 'zero1-n1x2'; allowed: a mapping"),
-        ("findings.json", a_graver_finding, "(suspect) of "),
         ("claims.json", a_claimed_rate, "the raw files give"),
     ],
 )

@@ -18,6 +18,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.verify.campaign import verify
 from scaleproof.verify.manifest import demands_in, write_manifest
+from scaleproof.verify.raw import Difference
 from scaleproof.verify.signature import SIGNATURE, signer_of
 
 
@@ -103,6 +104,13 @@ def test_a_finding_that_a_stage_dropped_is_named(
     monkeypatch.setattr(gate, "campaign_findings", lambda name, runs: more)
     differences, _, _ = verify_and_audit(copy)
     assert [str(d) for d in differences] == ["findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"]
+    repeats = Difference("cells.csv", "ddp-n1x2", "findings.json has no clock-differs for it")
+    damaged = Difference("runs/ddp-n1x2/rep1/steps.csv", "", "not readable")
+    with monkeypatch.context() as patch:  # findings are looked for where a file repeats them, not in damaged runs
+        patch.setattr(gate, "verify", lambda path: ([repeats], 1, 1))
+        assert verify_and_audit(copy)[0] == [repeats, *differences]
+        patch.setattr(gate, "verify", lambda path: ([repeats, damaged], 1, 1))
+        assert verify_and_audit(copy)[0] == [repeats, damaged]
     text = (copy / "findings.json").read_text()
     (copy / "findings.json").write_text(f"{text} ")
     of_hash, of_finding = verify_and_audit(copy)[0]

@@ -1,7 +1,7 @@
 """Reading what the analysis wrote. An error on a missing, damaged or cut file names the command that rebuilds it."""
 
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,18 @@ def read_inputs(
         cells["evidence"] = "built"
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
     _check_tables(folder, runs, cells, report)
-    for file, table in (("runs.csv", runs), ("cells.csv", cells)) if planned is not None else ():
-        if others := {*table["cell"]}.difference(planned):
+    if planned is not None:
+        _check_cells(folder, {"runs.csv": runs, "cells.csv": cells}, planned)
+    return runs, cells, report
+
+
+def _check_cells(folder: Path, tables: Mapping[str, pd.DataFrame], planned: Collection[str]) -> None:
+    """Raise UserError where a table, by its file, has other cells than those that are planned."""
+    for file, table in tables.items():
+        if others := set(table["cell"]).difference(planned):
             raise damaged_file(folder / file, f"it has {min(others)}, which the campaign lacks")
         if others := set(planned).difference(table["cell"]):
             raise damaged_file(folder / file, f"it lacks {min(others)}, which the campaign has")
-    return runs, cells, report
 
 
 def _check_tables(folder: Path, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:

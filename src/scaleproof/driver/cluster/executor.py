@@ -326,7 +326,7 @@ def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Schedule
     if missing:
         options = "scaleproof-submit, scaleproof-status and scaleproof-cancel"
         raise ApiError(f"the profile has no {' and no '.join(missing)}; a queue needs three commands: {options}")
-    return Queue(*commands.values(), environment)
+    return Queue(settings.submit, settings.status, settings.cancel, environment)
 
 
 def _split_names(text: str) -> set[str]:

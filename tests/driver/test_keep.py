@@ -20,7 +20,6 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.kept_code import is_same_code
 from scaleproof.ground.records.run import read_run
 from scaleproof.measure.reference.schema import workload_name
-from scaleproof.verify.manifest import write_manifest
 
 TEXT = """title: sizes
 workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
@@ -111,27 +110,6 @@ def test_tables_that_are_not_of_the_kept_runs_are_made_again(measured, change):
         shutil.rmtree(results / RUN)
     keep(loaded, results)
     assert [table.exists() for table in tables] == [change == "none"] * 2
-
-
-@pytest.mark.parametrize(
-    ("file", "key", "is_named"),
-    [
-        ("traces.json", "", True),
-        ("tables/comparison.md", "", True),
-        ("tables/scaling.md", "", False),
-        ("traces.json", "trace: {cells: [ddp-n1x2]}\n", False),
-    ],
-)
-def test_what_a_key_that_was_taken_out_leaves_behind_is_named(measured, monkeypatch, file, key, is_named):
-    loaded, results = measured
-    monkeypatch.setattr(stale, "ask_snakemake", lambda _: {})
-    loaded.path.write_text(TEXT + key)
-    write_manifest(results / "sizes", "0", None)  # of an earlier report
-    (results / "sizes" / file).parent.mkdir(exist_ok=True)
-    (results / "sizes" / file).write_text("{}")
-    answer = stale_runs(loaded.path, results)
-    assert (f"the campaign asks no more for {file}: move them out of {results}" in stale_text(answer)) == is_named
-    assert (file in answer.files.changed) == (file == "tables/scaling.md")
 
 
 def test_other_code_of_kept_runs_counts_as_todays(measured):

@@ -204,15 +204,16 @@ def loss_charts(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
     from scaleproof.conclude.report.campaign_page import write_campaign_page
-    from scaleproof.ground.records.lost_results import left_over_files
+    from scaleproof.ground.records.lost_results import remove_left_over, unplanned_folders
     from scaleproof.verify.manifest import Demands, write_manifest
 
     loaded, planned = _load_planned_runs(args)
     folder = args.results / loaded.name
+    remove_left_over(loaded, args.results)
     inputs = _page_inputs(args, loaded, planned)
     answer = write_campaign_page(inputs, loaded, args.results, folder / "report.html")
     demands = Demands.of(loaded.campaign, loaded.question, inputs.drawn)
-    write_manifest(folder, __version__, demands, left_over_files(loaded, args.results))
+    write_manifest(folder, __version__, demands, unplanned_folders(loaded, args.results))
     print(answer)
 
 

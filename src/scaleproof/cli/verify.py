@@ -104,7 +104,7 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     stray = [names for names in folders if not REPEAT.fullmatch(names[1]) or f"runs/{'/'.join(names)}" in later_copies]
     others = dict.fromkeys("/".join(names) for names in stray)
     runs = dict.fromkeys("/".join(names) for names in folders if names not in stray)
-    is_derived = any(len(names) == 1 or names[0] in ("tables", "charts") for names in parts)
+    is_derived = any((names[0] != "runs" and len(names) == 1) or names[0] in ("tables", "charts") for names in parts)
     campaign = CAMPAIGNS / f"{folder.name}.yaml"
     cures = []
     if newer_files:

@@ -16,7 +16,7 @@ from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.kept_code import is_same_code
-from scaleproof.ground.records.lost_results import left_over_files, lost_files, records_of_runs
+from scaleproof.ground.records.lost_results import lost_files, records_of_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run
 from scaleproof.measure.launch.shared_job import changed_files
@@ -59,7 +59,6 @@ class _Files:
 
     unnamed: dict[str, str]  # cell that has runs and is none of the campaign -> its cell with that fingerprint, or ""
     unplanned: list[Path]  # runs of the other cells that the campaign does not plan, as after fewer repeats
-    left_over: list[str]  # derived from traces or comparisons that the campaign asks for no more; as `changed`
     changed: list[str]  # files that the report was not made from, relative to the campaign's folder
     tokens: list[str]  # faults of token files
 
@@ -157,12 +156,11 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     places = {folder for folder, *_ in planned}
     others = [run for run in sorted(of_campaign.glob(PLACES)) if run not in places]
     unplanned = [run for run in others if not (unmade and run.parent.name in unnamed)]
-    left_over = left_over_files(loaded, results)
     # Of which something else is told.
-    named = [*unmade, *incomplete, *lost, *(run.folder for run in runs), *(of_campaign / name for name in left_over)]
+    named = [*unmade, *incomplete, *lost, *(run.folder for run in runs)]
     changed = _changed_files(of_campaign, differences, named)
     tokens = _faults_of_tokens(loaded, results)
-    of_files = _Files(unnamed, unplanned, left_over, changed, tokens)
+    of_files = _Files(unnamed, unplanned, changed, tokens)
     return StaleRuns(
         *(loaded, results, len(planned), runs, pending, list(otherwise)),
         *(lost, view, len(unmade), begun, cause, of_files),

@@ -50,9 +50,6 @@ def _file_texts(stale: StaleRuns) -> Iterator[str]:
         names = shortened(", ".join(f"{run.parent.name}/{run.name}" for run in unplanned), 100)
         runs = f"{plural(len(unplanned), 'run')} ({names})"
         yield f"{name}: the campaign does not plan {runs}: move them out of {folder}/runs, or plan them again"
-    if stale.files.left_over:
-        left_over = shortened(", ".join(stale.files.left_over), 400)
-        yield f"{name}: the campaign asks no more for {left_over}: move them out of {folder}, or put their key back"
 
 
 def _moved_text(stale: StaleRuns) -> str:

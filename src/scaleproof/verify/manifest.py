@@ -80,13 +80,14 @@ def demands_in(folder: Path) -> Demands | None:
         return None
 
 
-def write_manifest(folder: Path, version: str, demands: Demands | None, left_over: Collection[str] = ()) -> None:
+def write_manifest(folder: Path, version: str, demands: Demands | None, left_out: Collection[str] = ()) -> None:
     """Write manifest.json into the folder of a campaign.
 
     `version`: the version of scaleproof that made the report. `demands`: None for results that are older than demands
-    in manifests. `left_over`: files that the report has not, of an earlier state of the campaign.
+    in manifests. `left_out`: folders that the report is not made from, of an earlier state of the campaign.
     """
-    files = {name: sha256_of(folder / name) for name in _files(folder) if name not in left_over}
+    unlisted = tuple(f"{name}/" for name in left_out)
+    files = {name: sha256_of(folder / name) for name in _files(folder) if not name.startswith(unlisted)}
     manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "files": files}
     if demands:
         manifest["demands"] = demands.model_dump(mode="json")

@@ -33,12 +33,21 @@ OF_KEYS = {
 }
 
 
-def left_over_files(loaded: LoadedCampaign, results: Path) -> list[str]:
-    """Return the files of OF_KEYS, relative to the campaign's folder, though the campaign has that key no more."""
-    folder = results / loaded.name
+def remove_left_over(loaded: LoadedCampaign, results: Path) -> None:
+    """Remove the files of OF_KEYS where the campaign has that key no more. The pairs and traces themselves stay."""
     asks_for = {"compare": bool(loaded.comparisons), "trace": bool(loaded.traced)}
-    patterns = [pattern for key, names in OF_KEYS.items() if not asks_for[key] for pattern in names]
-    return sorted(path.relative_to(folder).as_posix() for pattern in patterns for path in folder.glob(pattern))
+    for pattern in (pattern for key, names in OF_KEYS.items() if not asks_for[key] for pattern in names):
+        for path in (results / loaded.name).glob(pattern):
+            path.unlink()
+
+
+def unplanned_folders(loaded: LoadedCampaign, results: Path) -> list[str]:
+    """Return the folders of runs, pairs and traces that a campaign plans no more, relative to its folder."""
+    folder = results / loaded.name
+    planned = {os.path.relpath(path, folder) for path in loaded.runs(results)}
+    planned |= {f"compare/{name}" for name in loaded.comparisons} | {f"traces/{cell.slug}" for cell in loaded.traced}
+    there = [path for pattern in ("runs/*/*/", "compare/*/", "traces/*/") for path in folder.glob(pattern)]
+    return sorted({path.relative_to(folder).as_posix() for path in there} - planned)
 
 
 def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:

@@ -116,7 +116,7 @@ def pilots_text(pilots: Sequence[CellPlan]) -> str:
 
 def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     """Return the plan: a row a cell, totals, what is not known and why, and what to do next."""
-    total = f"{significant(plan.device_hours)} device hours in all"
+    total = f"all timed runs: {significant(plan.device_hours)} device hours"
     if plan.price and plan.cost is not None:
         amount = f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
         total += f", {significant(plan.cost)} {plan.price.currency} at {amount}"
@@ -125,7 +125,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
             cost = significant(nodes.device_hours * plan.price.amount)
             held = f"whole nodes of {nodes.per_node} devices, which a run has to itself (resources.exclusive)"
             total += f"; {significant(nodes.device_hours)} and {cost} {plan.price.currency} for {held}"
-    left = f"remaining timed runs take {duration_text(plan.remaining_s, 2)}, one after the other, without queues"
+    left = f"those that remain take {duration_text(plan.remaining_s, 2)}, one after the other, without queues"
     lines = [loaded.campaign.title, "", _plan_table(plan), "", f"{total}; {left}", _energy_text(plan)]
     # "" or a line that begins with its line break.
     here = host_memory_note(loaded, has_gpus=bool(usable_gpus(cuda_devices)[0]))

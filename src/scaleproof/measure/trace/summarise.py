@@ -9,7 +9,6 @@ import pandas as pd
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import now_utc, scrub, write_atomic, write_json
-from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.profile_schema import PROFILE, Profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
 from scaleproof.measure.trace.capture.capture_schema import RAW, Captured, read_capture
@@ -27,7 +26,7 @@ INTERCONNECT_FILES = (".log", ".xml", ".txt")
 def summarise_capture(folder: Path) -> Profile:
     """Return the profile of the capture in `folder`, and write it there, with a timeline. Raises UserError.
 
-    A summary that says the same stays as it is: a report has its hash.
+    It is dated as its capture, so that a summary made again has the bytes whose hash a report has.
     """
     captured = read_capture(folder)
     if captured.status == "ok":
@@ -37,11 +36,8 @@ def summarise_capture(folder: Path) -> Profile:
             **_capture_fields(captured, folder), status=captured.status, reason=captured.reason, tool=captured.tool
         )
         spans = pd.DataFrame(columns=COLUMNS)
-    of_now = {"generated_at_utc"}
-    earlier = read_part(folder / PROFILE, Profile.model_validate)
-    if earlier is None or earlier.model_dump(exclude=of_now) != profile.model_dump(exclude=of_now):
-        write_atomic(folder / TIMELINE, spans.to_csv(index=False, float_format="%.6f"))
-        write_json(folder / PROFILE, profile.model_dump(mode="json"))
+    write_atomic(folder / TIMELINE, spans.to_csv(index=False, float_format="%.6f"))
+    write_json(folder / PROFILE, profile.model_dump(mode="json"))
     return profile
 
 
@@ -102,7 +98,8 @@ def summarise_files(places: list[Path], ranks: int | None = None, steps: int | N
         fields = summarise_text(paths, ranks, steps)
     else:
         fields = StepBreakdown(read_trace(paths), ranks).profile_fields()
-    return Profile(**_origin_fields(paths[0].parent) | {"inputs": [path.name for path in paths]} | fields)
+    known = {"generated_at_utc": now_utc(), "run_dir": scrub(str(paths[0].parent))}
+    return Profile(**known, inputs=[path.name for path in paths], **fields)
 
 
 def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
@@ -118,15 +115,12 @@ def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
     return evidence
 
 
-def _origin_fields(folder: Path) -> dict[str, Any]:
-    """Return the fields of a Profile that say when it was made, and of which folder."""
-    return {"generated_at_utc": now_utc(), "run_dir": scrub(str(folder))}
-
-
 def _capture_fields(captured: Captured, folder: Path) -> dict[str, Any]:
     """Return the fields of a Profile that do not depend on the trace itself: name -> value."""
     config, collectives = captured.training_config, captured.collectives
-    return _origin_fields(folder) | {
+    return {
+        "generated_at_utc": captured.timestamp_utc,
+        "run_dir": scrub(str(folder)),
         "slurm_job_id": (captured.scheduler or {}).get("job_id"),
         "hosts": list(dict.fromkeys(place["host"] for place in captured.ranks)),
         "world_size": captured.world_size,

@@ -203,7 +203,8 @@ def test_a_plan_says_time_cost_and_what_is_not_known(tmp_path):
     text = plan_text(made, plan)
     assert "EUR" in text
     assert "2026-11-01" in text
-    assert " device hours; those that remain take " in text
+    assert "all timed runs: " in text
+    assert "; those that remain take " in text
     nothing = make_plan(evidence(made, tmp_path / "empty"))
     assert {row.basis for row in nothing.rows} == {"nothing-measured"}
     assert "not in these totals" in plan_text(made, nothing)

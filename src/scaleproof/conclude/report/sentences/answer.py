@@ -95,8 +95,8 @@ def answer_campaign(
     if group:
         group_claims = GroupClaims(group, claims, report.ranking.index(group))
         one_device = _one_device_bullet(group_claims, report)
-        bullets += [*_incomparable_bullets(report, group), *_fastest_bullet(group_claims)]
-        bullets += [_recommended_bullet(group_claims), *_slower_bullet(group_claims), *one_device]
+        bullets += [*_incomparable_bullets(report, group), *_fastest_bullet(group_claims), *one_device]
+        bullets += [_recommended_bullet(group_claims), *_slower_bullet(group_claims)]
     for series in _leading_series(report):
         bullets += _scaling_bullet(series, claims, one_device)
     stated_cells = {cell for bullet in bullets if bullet.claims for cell in bullet.cells}

@@ -23,5 +23,6 @@ __all__ = [
     "transformers_model",
     "unmeasured",
     "validation_messages",
+    "yaml_faults",
     "yaml_loader",
 ]

@@ -5,16 +5,29 @@ import unicodedata
 
 from ruamel.yaml.error import MarkedYAMLError
 
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.corpora import CorpusTable
+from scaleproof.ground.campaign.schema_nodes import properties_at, schema_of
+from scaleproof.ground.campaign.value_hints import bullet_text
+from scaleproof.ground.errors import shortened
+
 NO_WIDTH = r"\u200b-\u200f\u2060\ufeff\u00ad"  # characters that no editor shows
 INDENTED = re.compile(rf"[ \t]*([^\S \t\r]|[{NO_WIDTH}])")  # by another kind of blank
 INDENTED_KEY = re.compile(rf"[\s{NO_WIDTH}]*[\w.-]+:(?:\s|$)")
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 # What stands before each line of a text that was copied together with it -> the words for it.
-COPIED_MARKS = {r" *\d+[.)|]?\s+\S": "a line number", r"\+": "the + of a diff", r"> ?(?=\S)": "the > of a quotation"}
+COPIED_MARKS = {r" *\d+[.)|]?(?:\s|$)": "a line number", r"\+": "the + of a diff", r"> ?(?=\S)": "the > of a quotation"}
+# "$ cat x", "me@host:~$ cat x", "(venv) [me@host ~]$ cat x", "PS C:\\> type x", in the first column and without ": "
+PROMPT = re.compile(r"(?:\(\S+\) )?(?:[$>\u276f]|\[?[\w.-]+@[\w.-]+[: ]?\S* ?[$%#>]|PS \S*>)(?: (?!.*: )|$)")
 # A key with its value on one line, but for an anchor and a block, behind which more may stand in the next lines.
 WITH_VALUE = re.compile(r"\s*([\w-]+): +[^\s#&|>].*")
+KEY = re.compile(r"( *(?:- +)?)([\w-]+):(?:\s|$)")  # with what stands before it
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
-LANGUAGES = {"Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(", "TOML": r"\[[\w.-]+\]\s*$"}  # -> a line
+LANGUAGES = {  # -> how a line of it begins
+    "Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(",
+    "TOML": r"\[[\w.-]+\]\s*$",
+    "a script": r"#!",
+}
 # Words of the parser -> what the author probably has to change.
 YAML_HINTS = {
     "“": "“ and ” are no quotes in YAML: type \" or '",
@@ -54,6 +67,9 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             return f", line {number}: the colon or the blank behind it only looks like one: type both again"
         if text.startswith("```"):
             return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
+        if PROMPT.match(text):
+            pasted = shortened(text.strip(), 60)
+            return f', line {number}: "{pasted}" has no "key: value"; is it a pasted prompt? Take the line away'
         if text.startswith("%") and not text.startswith(("%YAML ", "%TAG ")):
             return f", line {number}: text that begins with % needs quotes"
         for language in (name for name, line in LANGUAGES.items() if re.match(line, text)):
@@ -81,9 +97,11 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             line, column = line - 1, len(line_above) - len(line_above.lstrip())
             problem = "could not find expected ':'"
         elif "mapping values" in problem and (key := WITH_VALUE.fullmatch(line_above)) and _is_below(lines, line):
-            return f", line {line}: a value stands behind {key[1]}:, and keys below it; take one of the two away"
+            return _fault_of_deeper_key(lines, line, key[1])
         where = f", line {line + 1}, column {column + 1}"
     text = lines[min(mark.line, len(lines) - 1)] if mark is not None else ""
+    if mark and (bullet := bullet_text(text)):
+        return f", line {mark.line + 1}: {bullet}"
     if "${" in text:
         return f"{where}: variables (${{X}}) are not filled in; write the value"
     clues = problem + text.partition("“")[1]
@@ -99,6 +117,21 @@ def indented_text(number: int, line: str) -> str:
     (character,) = INDENTED.match(line).groups()  # type: ignore[union-attr]
     name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
     return f", line {number}: a {name} stands where the line begins: indent with blanks"
+
+
+def _fault_of_deeper_key(lines: list[str], index: int, key_above: str) -> str:
+    """Describe a key that is indented more than the one above it, which has a value. `index`: of its line, from 0."""
+    place: list[str] = []  # the keys around the one above
+    indent = len(lines[index - 1]) - len(lines[index - 1].lstrip())
+    for match in filter(None, map(KEY.match, reversed(lines[: index - 1]))):
+        if len(match[1]) < indent:
+            indent = len(match[1])
+            place.insert(0, match[2])
+    deeper = KEY.match(lines[index])
+    if deeper and any(deeper[2] in properties_at(schema_of(model), tuple(place)) for model in (Campaign, CorpusTable)):
+        beside = f"{key_above} (line {index}), which has a value: begin both in one column"
+        return f", line {index + 1}: {deeper[2]} is indented deeper than {beside}"
+    return f", line {index}: a value stands behind {key_above}:, and keys below it; take one of the two away"
 
 
 def _is_below(lines: list[str], index: int) -> bool:

@@ -7,7 +7,6 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +22,7 @@ from ruamel.yaml.scalarint import HexInt, ScalarInt
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, no_campaign_error, other_folder_hint
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable
-from scaleproof.ground.campaign.schema_nodes import properties_at
+from scaleproof.ground.campaign.schema_nodes import properties_at, schema_of
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, fault_messages
 from scaleproof.ground.campaign.yaml_faults import (
     COPIED_MARKS,
@@ -89,12 +88,6 @@ def schema_text(model: type) -> str:
     return json.dumps(TypeAdapter(model).json_schema(), indent=2) + "\n"
 
 
-@lru_cache
-def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a model. It is for messages alone, as it takes longer than reading a campaign."""
-    return model.model_json_schema()
-
-
 def read_yaml(path: Path) -> tuple[Any, Lines]:
     """Read a YAML file. Returns its document, and the line of each place in it. Raises UserError, for a list too."""
     if not path.is_file():
@@ -114,10 +107,14 @@ def _read_mapping(path: Path, model: type[BaseModel]) -> tuple[dict[str, Any], L
     data, lines = read_yaml(path)
     if isinstance(data, str) and (pointer := pointer_fault(data)):
         raise UserError(f"{path} is {pointer}")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first_line = file.readline(200).strip()
+    if first_line.startswith("#!") and not isinstance(data, dict):  # of which YAML makes one text, or none
+        raise UserError(f"{path} is a script ({first_line}), not YAML")
     if isinstance(data, dict):
         return data, lines
     if model is Campaign:
-        document, keys = "a campaign", ", ".join(properties_at(_cached_schema(model), ()))
+        document, keys = "a campaign", ", ".join(properties_at(schema_of(model), ()))
     else:
         document, keys = "a table of corpora", "mine: {source: text, files: [a.txt]}, ..."
     fault = f" {'has no key' if path.stat().st_size else 'is empty'}: {document}" if data is None else ": a mapping"
@@ -129,7 +126,7 @@ def _validated(path: Path, model: type[Model], data: dict[str, Any], lines: Line
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise UserError("\n".join(fault_messages(path, lines, error, _cached_schema(model), data))) from None
+        raise UserError("\n".join(fault_messages(path, lines, error, schema_of(model), data))) from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
 

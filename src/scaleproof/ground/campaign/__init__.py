@@ -23,6 +23,5 @@ __all__ = [
     "transformers_model",
     "unmeasured",
     "validation_messages",
-    "yaml_faults",
     "yaml_loader",
 ]

@@ -74,6 +74,7 @@ FINDING = {
     "driver/cluster/request.py",
     "ground/campaign/unmeasured.py",
     "ground/campaign/validation_messages.py",
+    "ground/campaign/yaml_faults.py",
     "ground/campaign/yaml_loader.py",
     "ground/errors.py",
     "ground/file_kinds.py",

@@ -97,3 +97,14 @@ def test_a_plan_says_them_too(tmp_path, repository, monkeypatch, capsys):
         (tmp_path / "mine.yaml").write_text(HEAD % optimizer)
         run()
         assert ("learning_rate is above 0.1" in capsys.readouterr().out) == is_doubted
+
+
+@pytest.mark.parametrize(("words", "is_said"), [([], True), (["--device", "H100 80GB"], False)])
+def test_a_plan_says_what_cannot_run_here(tmp_path, repository, monkeypatch, capsys, words, is_said):
+    monkeypatch.chdir(repository)
+    (tmp_path / "mine.yaml").write_text(f"{HEAD % ''}execution: {{geometry: 2x1}}\n")
+    monkeypatch.setattr(
+        "sys.argv", ["scaleproof", "plan", str(tmp_path / "mine.yaml"), "--results", str(tmp_path), *words]
+    )
+    run()
+    assert ("These cannot run here (each is a row that says why):" in capsys.readouterr().out) == is_said

@@ -15,6 +15,7 @@ from scaleproof.driver.planned_work import planned_work
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.geometry import Geometry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.facts.peaks import named_device
 from scaleproof.ground.files import write_atomic
 from scaleproof.measure.doctor.speed import USUAL, MachineSpeed
 from scaleproof.measure.reference.schema import Reference
@@ -227,7 +228,17 @@ def test_what_is_counted_is_what_can_run(loaded, tmp_path):
         assert (work.timed, work.traced) == (12, 3), "single-n1x2 runs nowhere"
         assert "none of them can run here" not in work.text
     loaded.path.write_text(f"{TEXT}execution: {{threads_per_device: 4000}}\n")
-    assert "(elsewhere, as none of them can run here; " in planned_work(LoadedCampaign(loaded.path), tmp_path).text
+    for each in (times, None):
+        work = planned_work(LoadedCampaign(loaded.path), tmp_path, times=each)
+        assert "(elsewhere, as none of them can run here; " in work.text
+
+
+def test_what_is_counted_for_a_named_device_is_not_what_can_run_here(loaded, tmp_path):
+    loaded.path.write_text("title: x\nvary: {geometry: [1x1, 2x1]}\nrepeats: 4\n")
+    named = RunTimes((), (), named=named_device("H100 80GB"))
+    for times, timed in ((run_times(tmp_path, "mine"), 4), (named, 8)):
+        work = planned_work(LoadedCampaign(loaded.path), tmp_path, times=times)
+        assert (work.timed, "elsewhere" in work.text) == (timed, False)
 
 
 @pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (60, False)])

@@ -164,7 +164,7 @@ def plan(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.spent import PLANS, compare_with_spent, record_plan
     from scaleproof.conclude.forecast.text import plan_text, spent_text
-    from scaleproof.driver.doubtful_keys import doubts_text
+    from scaleproof.driver.campaign_preview import remarks
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.files import now_utc
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
@@ -179,8 +179,8 @@ def plan(args: argparse.Namespace) -> None:
     for line in better_splits(evidence.loaded, args.results):
         print(line)
     work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded), times=times)
-    doubts = doubts_text(evidence.loaded, usable_gpus(cuda_devices)[0])
-    print(f"all of the campaign, with what is done already and the report: {work.text}{doubts}")
+    notes = remarks(evidence.loaded, usable_gpus(cuda_devices)[0], elsewhere=args.device is not None)
+    print(f"all of the campaign, with what is done already and the report: {work.text}{notes}")
     if comparison := compare_with_spent(folder, evidence.runs):
         print(spent_text(comparison))
     record_plan(folder, evidence.loaded.name, result, now_utc())

@@ -149,13 +149,8 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
         tokenizers = [tokens_of(cell)[1] for cell in cells]
         entries = {tokenizer: tokenizer_entries(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
         text, _ = small_text(name, corpus) or (None, 0)  # None for a corpus that is too large to be read now
-        # Counted up to the largest tokenizer that a cell needs: more entries would only take time.
-        most_entries = most_trainable_entries(text, max(entries.values(), default=FEWEST)) if text else None
-        for tokenizer, n_entries in entries.items():
-            if most_entries is not None and n_entries > most_entries:
-                raise loaded.placed(error_for_small_text(tokenizer, most_entries))
 
-        # Tokens that are made already are counted; without them the text gives an upper limit.
+        # Tokens that are made already are counted; without them the text gives an upper limit, for any tokenizer.
         sizes = {folder: size_of_tokens(folder) for folder in {tokens_dir(results, cell) for cell in cells}}
         most_size = size_of_text(text, corpus.validation_fraction) if text is not None else None
         for cell in cells:
@@ -166,6 +161,12 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
                     check_samples(samples_in(size, cell.workload), cell.batch.global_, at_most)
             except UserError as error:
                 raise loaded.placed(UserError(f"cell {cell.slug}: {error}", error.key)) from None
+
+        # Counted up to the largest tokenizer that a cell needs: more entries would only take time.
+        most_entries = most_trainable_entries(text, max(entries.values(), default=FEWEST)) if text else None
+        for tokenizer, n_entries in entries.items():
+            if most_entries is not None and n_entries > most_entries:
+                raise loaded.placed(error_for_small_text(tokenizer, most_entries))
 
 
 def stale(args: argparse.Namespace) -> None:

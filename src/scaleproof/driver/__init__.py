@@ -6,7 +6,6 @@ __all__ = [
     "as_sent",
     "campaign_preview",
     "cluster",
-    "doubtful_keys",
     "keep",
     "new_project",
     "planned_work",

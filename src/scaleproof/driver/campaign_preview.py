@@ -152,12 +152,13 @@ def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], why_no_gpu: str) -> 
     return f"\n\nNo CUDA device is visible: devices are processes on the {available_cores()} cores of this machine."
 
 
-def remarks(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+def remarks(loaded: LoadedCampaign, gpus: list[Gpu], elsewhere: bool = False) -> str:
     """Return paragraphs on what a valid campaign may not have meant: doubtful keys, cells that nothing ranks, ...
 
-    Returns "" where there are none.
+    Returns "" where there are none. `elsewhere`: it is to run on another machine; nothing is said of this one then.
     """
-    return f"{doubts_text(loaded, gpus)}{unranked_text(loaded)}{unsupported_cells_text(loaded, gpus)}"
+    unsupported = "" if elsewhere else unsupported_cells_text(loaded, gpus)
+    return f"{doubts_text(loaded, gpus)}{unranked_text(loaded)}{unsupported}"
 
 
 def unranked_text(loaded: LoadedCampaign) -> str:

@@ -78,13 +78,14 @@ def planned_work(
     `times`: other estimates, as of a machine with other GPUs.
     """
     campaign, forecast = loaded.campaign, loaded.campaign.forecast
-    gpus = usable_gpus(cuda_devices)[0] if times is None else None
-    here = [cell for cell in loaded.cells if not unsupported_reason(cell, gpus)] if gpus is not None else []
+    is_of_other_machine = times is not None and times.named is not None
+    gpus = usable_gpus(cuda_devices)[0]
+    here = [] if is_of_other_machine else [cell for cell in loaded.cells if not unsupported_reason(cell, gpus)]
     # Of a campaign for another machine, all that can run on any.
     cells = here or [cell for cell in loaded.cells if not reason_anywhere(cell)]
     slugs = {cell.slug for cell in cells}
     traced = [_as_traced(cell, campaign.trace.steps) for cell in loaded.traced if cell.slug in slugs]
-    basis = "" if here or times else "elsewhere, as none of them can run here; "
+    basis = "" if here or is_of_other_machine else "elsewhere, as none of them can run here; "
     times = times or run_times(results, loaded.name, probes)
     arms: list[Cell] = []  # one entry for each run in a pair
     for comparison, a, b in loaded.comparisons.values():

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import scaleproof
 
-from scaleproof.ground.campaign.corpora import Corpus
+from scaleproof.ground.campaign.corpora import Corpus, local_files
 from scaleproof.ground.campaign.yaml_loader import load_corpora
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import check
@@ -229,6 +229,25 @@ def test_what_is_no_file_is_named(tmp_path, name, message):
     odd_files(tmp_path)
     with pytest.raises(UserError, match=message):
         check_corpus("mine", Corpus(source="text", files=[str(tmp_path / name)]))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("dangling", "dangling, which is a link to nowhere, which leads nowhere"), ("pipe", "pipe, which is not a reg")],
+)
+def test_a_pattern_leaves_no_lost_file_out(tmp_path, name, message):
+    odd_files(tmp_path)
+    (tmp_path / f"{name}.txt").write_text("text")
+    with pytest.raises(UserError, match=rf"\*\" matches .*{message}"):
+        local_files("mine", Corpus(source="text", files=[str(tmp_path / f"{name}*")]))
+
+
+def test_a_pattern_leaves_folders_and_hidden_links_out(tmp_path):
+    (tmp_path / "a.txt").write_text("text")
+    (tmp_path / "b.txt").mkdir()
+    (tmp_path / ".#a.txt").symlink_to("me@host.123:456")  # Emacs' lock of a file
+    corpus = Corpus(source="text", files=[str(tmp_path / "*.txt")])
+    assert local_files("mine", corpus) == [str(tmp_path / "a.txt")]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ DEDENTED = "need two blanks more before them than it has: "
         (GRID + "execution: {precision: bf16}\nsteps: 8\n", ["steps. It belongs under "]),
         ("vary: {strategy: ddp, zero2, geometry: [1x1]}\n", ["Write [ddp, zero2]."]),
         (GRID + "execution:{precision: bf16}\n", ['write "execution: " before "{precision".']),
+        ("vary:\n  strategy:\n    – ddp\n    – zero2\n", ['Its "–" (en dash) is no hyphen of a list: type "-".']),
+        (GRID + "cells:\n  — strategy: ddp\n", ['Its "—" (em dash) is no hyphen of a list: type "-".']),
         (GRID + "execution: {precision :bf16}\n", ['write "precision: " before "bf16".']),
     ],
 )
@@ -45,6 +47,10 @@ def test_one_message_for_one_mistake(tmp_path, repository, text, messages):
     ("text", "message"),
     [
         ("<<<<<<< HEAD\ntitle: x\n=======\ntitle: y\n>>>>>>> b\n", "mine.yaml, line 1: a merge conflict of git"),
+        (
+            "zero_optimization: {stage: 2}\nbf16: {enabled: true}\n",
+            "mine.yaml is no campaign, but a file of DeepSpeed;",
+        ),
         ("<demo>: 1\n", "mine.yaml is no campaign; it has <demo>"),
         ("<!-- saved from a site -->\n<html></html>\n", "mine.yaml is a page (HTML), not YAML"),
     ],

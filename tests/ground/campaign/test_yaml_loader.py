@@ -40,6 +40,26 @@ def zipped() -> bytes:
         (b"- {strategy: ddp}\n- {strategy: fsdp}\n", ", line 1: a list stands here; put it below its key, such as"),
         (b"  1  title: x\n  9  repeats: 3\n 10  seed: 1\n", ": a line number stands before each line; take them away"),
         (b"1| title: x\n2| repeats: 3\n", ": a line number stands before each line; take them away"),
+        (b"     1\ttitle: x\n     2\t\n     3\trepeats: 3\n", ": a line number stands before each line; take them"),
+        (b"$ cat mine.yaml\n" + GOOD, ', line 1: "$ cat mine.yaml" has no "key: value"; is it a pasted prompt? Take'),
+        (b"(x) me@host:~/y$ cat a\n" + GOOD, ', line 1: "(x) me@host:~/y$ cat a" has no "key: value"; is it a pasted'),
+        (
+            GOOD + b"[me@host y]$ \n",
+            ', line 3: "[me@host y]$" has no "key: value"; is it a pasted prompt? Take the line',
+        ),
+        (b"> type mine.yaml\n" + GOOD, ', line 1: "> type mine.yaml" has no "key: value"; is it a pasted prompt? Take'),
+        (b"#!/bin/sh\n#SBATCH --nodes=2\nsrun train\n", " is a script (#!/bin/sh), not YAML"),
+        (b"#!/bin/sh\nx: y: z\n", ", line 1: this is a script, not YAML"),
+        (
+            b"title: x\nwork:\n  global_batch: 8\n   warmup_steps: 3\n",
+            ", line 4: warmup_steps is indented deeper than global_batch (line 3), which has a value: begin both",
+        ),
+        (b"title: x\n repeats: 3\n", ", line 2: repeats is indented deeper than title (line 1), which has a value"),
+        (
+            "title: x\ncells:\n  – {strategy: ddp, seed: 1}\n".encode(),
+            ', line 3: "–" (en dash) is no hyphen of a list: type "-"',
+        ),
+        (b"title: x\nvary:\n  strategy:\n    * ddp\n", ', line 4: "*" (asterisk) is no hyphen of a list: type "-"'),
         (b"+title: x\n+\n+repeats: 3\n", ": the + of a diff stands before each line; take them away"),
         (b"> title: x\n> repeats: 3\n", ": the > of a quotation stands before each line; take them away"),
         (
@@ -65,6 +85,9 @@ def test_what_is_no_text_of_a_mapping_is_named(tmp_path, data, message):
         b"title: PK\n",
         b"title: &x\n  y\n",
         b"title: >\n  + 1\n",
+        b"title: >\n  $ cat x\n  me@host:~$ cat y\n",
+        "title:\n  – ddp – fsdp\n".encode(),
+        b"#!/usr/bin/env scaleproof\n" + GOOD,
     ],
 )
 def test_a_text_is_read(tmp_path, data):

@@ -211,7 +211,7 @@ HUB = {"source": "hub", "repository": "a/b", "revision": "c" * 40, "files": ["x"
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"source": "hub"}, "needs `repository`, `revision`, `files`, `format`"),
+        ({"source": "hub"}, "`revision`, `files`, `format` (one of text, jsonl, parquet, csv)"),
         ({"source": "http", "files": ["x"]}, "needs `urls`, `revision`, `format`"),
         ({"source": "text", "files": ["x"], "revision": "v1"}, "source text has no use for `revision`"),
         (HUB | {"urls": ["http://x"]}, "source hub has no use for `urls`, which is for http"),

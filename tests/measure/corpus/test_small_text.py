@@ -7,6 +7,7 @@ from command_line import Done, scaleproof
 
 from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.errors import UserError
+from scaleproof.measure.corpus import check
 from scaleproof.measure.corpus.check import check_corpus, size_of_text, small_text
 
 CAMPAIGN = (
@@ -56,6 +57,7 @@ def test_a_text_with_fewer_samples_than_a_step_takes_is_refused(validate, tmp_pa
     assert "valid" in validate("x" * 32, "bytes").stdout  # a document of 32 bytes and an end; the other is held out
     too_few = "mine.yaml, line 2: cell ddp-n1x1: the corpus has {} training samples of this seq_len, fewer than"
     assert too_few.format("at most 1") in validate("x" * 31, "bytes").stderr
+    assert too_few.format("at most 1") in validate("x" * 31, "bpe-2048").stderr  # no tokenizer helps
     tokens = tmp_path / "results/corpora/mine/bytes"
     tokens.mkdir(parents=True)
     train = {"file": "train.bin", "bytes": 64, "tokens": 32}
@@ -110,3 +112,28 @@ def test_a_text_of_blanks_is_named(tmp_path):
     with pytest.raises(UserError, match=r"of which \S*b\.txt has no text, has one document, which cannot be split"):
         small_text("mine", Corpus(source="text", files=files[:2]))
     assert small_text("mine", Corpus(source="text", files=files)) == (["first", "second"], 1)
+
+
+@pytest.mark.parametrize("document", ["line", "paragraph"])
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [(" \nword\n \t\n" * 3, False), ("word " * 9, True), ("\n\n\u00a0\nword\n \n", True), ("a\n \nb", False)],
+)
+def test_one_document_is_refused_at_any_size(tmp_path, monkeypatch, document, text, is_one):
+    monkeypatch.setattr(check, "SMALL_TEXT", 3)
+    monkeypatch.setattr(check, "PART", 7)
+    (tmp_path / "a.txt").write_text(text)
+    corpus = Corpus(source="text", files=[str(tmp_path / "a.txt")], document=document)
+    if is_one:
+        with pytest.raises(
+            UserError, match=r"a.txt has one document, which cannot be split into train and validation$"
+        ):
+            small_text("mine", corpus)
+    else:
+        assert small_text("mine", corpus) is None
+
+
+def test_a_text_of_blanks_of_any_kind_is_empty(tmp_path):
+    (tmp_path / "a.txt").write_text(" \t\n\u00a0\n")
+    with pytest.raises(UserError, match=r"mine.files: nothing but blanks in .*a\.txt"):
+        check_corpus("mine", Corpus(source="text", files=[str(tmp_path / "a.txt")]))

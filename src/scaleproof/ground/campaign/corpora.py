@@ -147,7 +147,8 @@ class Corpus(Section):
         if names == ["files"] and self.source in LOCAL:
             yield f"source {self.source} needs `files`, a list of paths or patterns such as [notes/*.txt]"
         elif names:
-            yield f"source {self.source} needs {', '.join(f'`{name}`' for name in names)}"
+            words = {"format": f"`format` (one of {', '.join(LOCAL)})"}
+            yield f"source {self.source} needs {', '.join(words.get(name, f'`{name}`') for name in names)}"
 
     def _useless_keys(self) -> Iterator[str]:
         """Yield complaints about keys that the source has no use for."""
@@ -292,10 +293,14 @@ def _find_files(pattern: str, where: str) -> list[Path]:
         raise UserError(f"{where} would search all of {folder.resolve()}; name a folder further down")
     root, pattern_below = Path(path.anchor or "."), str(path.relative_to(path.anchor))
     matches = sorted(itertools.islice(root.glob(pattern_below), MOST_FILES + 1))
-    if files := [match for match in matches if match.is_file()]:
-        return files
-    if matches:
+    files = [match for match in matches if match.is_file()]
+    if matches and not files:
         raise UserError(f"{where} matches no file; {matches[0]} {_fault_of_kind(matches[0])}.")
+    for match in matches:  # folders are left out, and hidden names, such as the links by which Emacs locks a file
+        if not (match.is_file() or match.is_dir() or match.name.startswith(".")):
+            raise UserError(f"{where} matches {match}, which {_fault_of_kind(match)}")
+    if files:
+        return files
     raise UserError(f"{where} matches no file.{nearest_path(folder / '*')}")
 
 

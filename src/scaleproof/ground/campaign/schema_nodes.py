@@ -1,11 +1,20 @@
 """The JSON schema of a configuration file, looked up by places of the file."""
 
 from collections import Counter
+from functools import lru_cache
 from typing import Any
+
+from pydantic import BaseModel
 
 from scaleproof.ground.errors import Place
 
 Schema = dict[str, Any]  # JSON schema, or a part of it
+
+
+@lru_cache
+def schema_of(model: type[BaseModel]) -> Schema:
+    """Return the JSON schema of a model. It is for messages alone, as it takes longer than reading a campaign."""
+    return model.model_json_schema()
 
 
 def follow_reference(node: Schema, schema: Schema) -> Schema:

@@ -59,6 +59,7 @@ OF_PROFILES |= {name: name for name in ("qos", "constraint")}
 OF_PROGRAMS = {"apiVersion": "Kubernetes", "compute_environment": "Accelerate", "defaults": "Hydra"}
 OF_PROGRAMS |= {"services": "Docker Compose", "trainer": "Lightning", "output_dir": "the Trainer of transformers"}
 OF_PROGRAMS |= {"parameters": "Weights & Biases", "executor": "Snakemake", "jobs": "GitHub Actions"}
+OF_PROGRAMS |= dict.fromkeys(("zero_optimization", "train_micro_batch_size_per_gpu"), "DeepSpeed")
 KEY_AND_COLON = re.compile(r"(\w+) ?:(?=\S)(.*)", re.DOTALL)  # which YAML takes for one word
 VARIABLE = re.compile(r"\$[\w{(]|\{\{")  # $X, ${x.y}, $(nproc), {{ x }}
 EMPTY_KEY = '""'  # the spelling of a key without a name

@@ -45,6 +45,7 @@ THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?: ?[A-Za-z%]+)?")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
 SECONDS = {"seconds": 1, "minutes": 60}  # unit of a key -> its seconds
 SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([mgt])(i?)b?", re.IGNORECASE)  # 16GiB, 80G, 16000 MB
+BULLET = re.compile(r"\s*([\u2010-\u2015\u2022\u2023\u2043\u2212\u00b7*])\s+\S")  # in place of a list's hyphen
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 PAIR = re.compile(r"(\w+)\s*[:=]\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
@@ -284,10 +285,19 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     return nearest_valid_name(text) if is_name else ""
 
 
+def bullet_text(text: str) -> str:
+    """Return that a text begins with a dash or a bullet in place of a list's hyphen. Returns "" for other texts."""
+    bullet = BULLET.match(text)
+    return f'"{bullet[1]}" ({unicodedata.name(bullet[1]).lower()}) is no hyphen of a list: type "-"' if bullet else ""
+
+
 def list_hint(value: object, array: Schema, schema: Schema) -> str:
     """Return a hint at a value that lacks the brackets of a list, ` Write [ddp].`, or "". `array`: its schema."""
     if isinstance(value, list | None):
         return ""
+    beginning = next(iter(value), "") if isinstance(value, dict) else value  # of "– strategy: ddp" YAML makes a key
+    if bullet := bullet_text(str(beginning)):
+        return f" Its {bullet}."
     items = array.get("items") or [*array.get("prefixItems", []), {}][0]  # of a tuple: its first entry
     options = union_members(items, schema)
     takes_mappings = any(option.get("type") == "object" for option in options)

@@ -5,10 +5,8 @@ import json
 import math
 import os
 import re
-import unicodedata
 import warnings
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,8 +22,15 @@ from ruamel.yaml.scalarint import HexInt, ScalarInt
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, no_campaign_error, other_folder_hint
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable
-from scaleproof.ground.campaign.schema_nodes import properties_at
+from scaleproof.ground.campaign.schema_nodes import properties_at, schema_of
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, fault_messages
+from scaleproof.ground.campaign.yaml_faults import (
+    COPIED_MARKS,
+    INDENTED,
+    INDENTED_KEY,
+    describe_yaml_fault,
+    indented_text,
+)
 from scaleproof.ground.errors import (
     Place,
     UserError,
@@ -47,38 +52,7 @@ MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behi
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a whole number
 LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
-NO_WIDTH = r"\u200b-\u200f\u2060\ufeff\u00ad"  # characters that no editor shows
-INDENTED = re.compile(rf"[ \t]*([^\S \t\r]|[{NO_WIDTH}])")  # by another kind of blank
-INDENTED_KEY = re.compile(rf"[\s{NO_WIDTH}]*[\w.-]+:(?:\s|$)")
-LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
-# What stands before each line of a text that was copied together with it -> the words for it.
-COPIED_MARKS = {r" *\d+[.)|]?\s+\S": "a line number", r"\+": "the + of a diff", r"> ?(?=\S)": "the > of a quotation"}
-# A key with its value on one line, but for an anchor and a block, behind which more may stand in the next lines.
-WITH_VALUE = re.compile(r"\s*([\w-]+): +[^\s#&|>].*")
-WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
-LANGUAGES = {"Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(", "TOML": r"\[[\w.-]+\]\s*$"}  # -> a line
 LINE_END = "\n"
-# Words of the parser -> what the author probably has to change.
-YAML_HINTS = {
-    "“": "“ and ” are no quotes in YAML: type \" or '",
-    "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
-    "found undefined alias": 'text that begins with "*" needs quotes; an anchor stands above its alias',
-    "found another document": 'a file has one document; take away what follows "---" or "..."',
-    "character '\\t'": "indent with spaces, not tabs, and have one before a comment",
-    "that cannot start any token": "text that begins with it needs quotes",
-    "expected the node content": "a value or a closing bracket is missing",
-    "expected alphabetic or numeric": 'text that begins with "*" or "&" needs quotes',
-    "expected chomping": 'text that begins with "|" or ">" needs quotes',
-    "expected a comment or a line break": 'text that begins with "|" or ">" needs quotes',
-    "mapping keys are not allowed": 'text that begins with "?" needs quotes',
-    "expected <block end>": "keys of one section begin in one column, several values stand in brackets, a quote within "
-    "'...' is doubled, and text that begins with [, { or a quote needs quotes around all of it",
-    "could not find expected ':'": 'each key has a colon and a blank after it ("steps: 10"), a hyphen a blank',
-    "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
-    "expected ',' or": 'a bracket is not closed, a comma is missing, or a text with {, [ or ": " in it needs quotes',
-    "escape": "in \"...\" a backslash begins an escape such as \\n; '...' takes it as it is",
-    "for merging": "after <<: stands an alias of a section, such as *base",
-}
 
 
 def load_campaign(path: Path) -> tuple[Campaign, Lines]:
@@ -114,12 +88,6 @@ def schema_text(model: type) -> str:
     return json.dumps(TypeAdapter(model).json_schema(), indent=2) + "\n"
 
 
-@lru_cache
-def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a model. It is for messages alone, as it takes longer than reading a campaign."""
-    return model.model_json_schema()
-
-
 def read_yaml(path: Path) -> tuple[Any, Lines]:
     """Read a YAML file. Returns its document, and the line of each place in it. Raises UserError, for a list too."""
     if not path.is_file():
@@ -139,10 +107,14 @@ def _read_mapping(path: Path, model: type[BaseModel]) -> tuple[dict[str, Any], L
     data, lines = read_yaml(path)
     if isinstance(data, str) and (pointer := pointer_fault(data)):
         raise UserError(f"{path} is {pointer}")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first_line = file.readline(200).strip()
+    if first_line.startswith("#!") and not isinstance(data, dict):  # of which YAML makes one text, or none
+        raise UserError(f"{path} is a script ({first_line}), not YAML")
     if isinstance(data, dict):
         return data, lines
     if model is Campaign:
-        document, keys = "a campaign", ", ".join(properties_at(_cached_schema(model), ()))
+        document, keys = "a campaign", ", ".join(properties_at(schema_of(model), ()))
     else:
         document, keys = "a table of corpora", "mine: {source: text, files: [a.txt]}, ..."
     fault = f" {'has no key' if path.stat().st_size else 'is empty'}: {document}" if data is None else ": a mapping"
@@ -154,7 +126,7 @@ def _validated(path: Path, model: type[Model], data: dict[str, Any], lines: Line
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise UserError("\n".join(fault_messages(path, lines, error, _cached_schema(model), data))) from None
+        raise UserError("\n".join(fault_messages(path, lines, error, schema_of(model), data))) from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
 
@@ -184,7 +156,7 @@ def _parse_document(path: Path) -> Any:
             raise UserError(f"{path}: {words} stands before each line; take them away")
     for nth, content in enumerate(text.split(LINE_END), 1):
         if INDENTED.match(content) and INDENTED_KEY.match(content):  # the parser takes the blank for a part of the key
-            raise UserError(f"{path}{_indented_text(nth, content)}")
+            raise UserError(f"{path}{indented_text(nth, content)}")
 
     try:
         with warnings.catch_warnings():
@@ -201,7 +173,7 @@ def _parse_document(path: Path) -> Any:
             fault = "a comma stands between values: write a number without commas, 1000000, and a list in brackets"
         raise UserError(f"{path}, line {line}: {fault}") from None
     except MarkedYAMLError as error:
-        raise UserError(f"{path}{_describe_yaml_fault(error, text.split(LINE_END))}") from None
+        raise UserError(f"{path}{describe_yaml_fault(error, text.split(LINE_END))}") from None
     except ReaderError as error:  # a character that YAML does not allow
         where = f"{path}, line {text[: error.position].count(LINE_END) + 1}"
         code = ord(text[error.position])
@@ -217,75 +189,6 @@ def _parse_document(path: Path) -> Any:
         number = LONG_NUMBER.search(text)
         where = f", line {text[: number.start()].count(LINE_END) + 1}" if number else ""
         raise UserError(f"{path}{where}: not valid YAML: {describe_first_fault(error)}") from None
-
-
-def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Describe where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...".
-
-    For the commonest slips, a hint or clearer words tell the author what to change. `lines`: the text of the document.
-    """
-    # A conflict anywhere in the file comes before all slips.
-    for number, text in enumerate(lines, 1):
-        if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
-            return f", line {number}: a merge conflict of git is not resolved"
-    for number, text in enumerate(lines, 1):
-        if INDENTED.match(text):
-            return _indented_text(number, text)
-        if LOOK_ALIKE.match(text):
-            return f", line {number}: the colon or the blank behind it only looks like one: type both again"
-        if text.startswith("```"):
-            return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
-        if text.startswith("%") and not text.startswith(("%YAML ", "%TAG ")):
-            return f", line {number}: text that begins with % needs quotes"
-        for language in (name for name, line in LANGUAGES.items() if re.match(line, text)):
-            return f", line {number}: this is {language}, not YAML: keys and values stand as in 'steps: 10'"
-        if "{%" in text or "{{ " in text:
-            return f", line {number}: templates (Jinja) are not filled in; write the values"
-
-    # Where the parser stopped, and why; for some slips both are replaced by what the author did.
-    mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
-    context = str(error.context)
-    if error.context_mark and "quoted scalar" in context and "escape" not in problem:
-        # `problem_mark` is the end of the file.
-        mark, problem = error.context_mark, "a quote that begins here has no end"
-    elif error.context_mark and "simple key" in context:  # `problem_mark` is on the line below the key
-        mark = error.context_mark
-    elif "expected '<document start>'" in problem:
-        problem = "what stands here is not of the mapping above"
-
-    where = ""
-    if mark is not None:
-        line, column = mark.line, mark.column
-        line_above = lines[line - 1] if 0 < line < len(lines) else ""
-        if "mapping values" in problem and WITHOUT_COLON.fullmatch(line_above) and ":" not in lines[line][:column]:
-            # The line above lacks the colon: the parser took both lines for one key.
-            line, column = line - 1, len(line_above) - len(line_above.lstrip())
-            problem = "could not find expected ':'"
-        elif "mapping values" in problem and (key := WITH_VALUE.fullmatch(line_above)) and _is_below(lines, line):
-            return f", line {line}: a value stands behind {key[1]}:, and keys below it; take one of the two away"
-        where = f", line {line + 1}, column {column + 1}"
-    text = lines[min(mark.line, len(lines) - 1)] if mark is not None else ""
-    if "${" in text:
-        return f"{where}: variables (${{X}}) are not filled in; write the value"
-    clues = problem + text.partition("“")[1]
-    hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in clues), "")
-    if "expected ',' or" in problem and error.context_mark:
-        hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
-        hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint
-    return f"{where}: not valid YAML: {problem}{hint}"
-
-
-def _indented_text(number: int, line: str) -> str:
-    """Return that a line is indented by something else than blanks and tabs, to be said after the name of the file."""
-    (character,) = INDENTED.match(line).groups()  # type: ignore[union-attr]
-    name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
-    return f", line {number}: a {name} stands where the line begins: indent with blanks"
-
-
-def _is_below(lines: list[str], index: int) -> bool:
-    """Return whether a line, by its index, is indented more than the one above it."""
-    indent_above, indent = (len(text) - len(text.lstrip()) for text in lines[index - 1 : index + 1])
-    return indent > indent_above
 
 
 def _check_size(path: Path, text: str) -> None:

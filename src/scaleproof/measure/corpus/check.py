@@ -3,7 +3,9 @@
 `corpus check` alone asks the hub: a campaign is validated without a network.
 """
 
+import io
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,6 +28,7 @@ from scaleproof.measure.corpus.tokenizer import learn_tokens
 
 MOST_OPENED = 100  # files of a corpus that are opened; a thousand files were written by one program
 ROWS = 200  # that are read of each file
+PART = 1 << 20  # characters of a text that are looked at together
 SMALL_TEXT = 5_000_000  # bytes of local files, of which all merges are learnt in about a second
 LONGEST_WORD = 1000  # characters; learning takes time that grows with the square of a word's length
 
@@ -61,9 +64,27 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
 
 
 def _emptiness(path: Path) -> str:
-    with path.open("rb") as file:
-        has_text = any(block.strip() for block in iter(partial(file.read, 1 << 20), b""))
-    return "" if has_text else "nothing but blanks; it is left out"
+    return "" if any(_document_starts(path, "file")) else "nothing but blanks; it is left out"
+
+
+def _document_starts(path: Path, document: str) -> Iterator[bool]:
+    """Yield True at each document of a text file that has text, where it begins. `document`: file, paragraph or line.
+
+    Of a line no more than PART is in memory: a file of gigabytes may be one line. Damage of a packed file counts as
+    documents: whoever reads all of it will name it.
+    """
+    is_inside = False
+    try:
+        with pa.input_stream(path, compression="detect") as stream:
+            lines = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
+            for part in iter(partial(lines.readline, PART), ""):
+                has_text = bool(part.strip())
+                if has_text and not is_inside:
+                    yield True
+                ends = part.endswith("\n") and (document == "line" or (document == "paragraph" and not has_text))
+                is_inside = (is_inside or has_text) and not ends
+    except (pa.ArrowException, OSError, EOFError):
+        yield from (True, True)
 
 
 def _check_packed(name: str, corpus: Corpus) -> None:
@@ -86,7 +107,12 @@ def small_text(name: str, corpus: Corpus) -> tuple[list[str], int] | None:
     place = f"{name}.files: {shortened(', '.join(files), 200)}"
     if files and corpus.form == "text" and corpus.document == "file":  # however large they are
         check_documents(place, len(files), corpus.validation_fraction, corpus.document)
-    if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
+    if not files:
+        return None
+    if sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
+        starts = (start for file in files for start in _document_starts(Path(file), corpus.document))
+        if corpus.form == "text" and corpus.document != "file" and sum(islice(starts, 2)) < 2:
+            check_documents(place, 1, corpus.validation_fraction, corpus.document)
         return None
     with tempfile.TemporaryDirectory() as folder:
         empty = gather_documents(name, corpus, Path(folder))["empty_documents"]

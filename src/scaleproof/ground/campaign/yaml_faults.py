@@ -1,0 +1,140 @@
+"""Why a file is not YAML, for people: the slip that its author made, and where, in place of the parser's words."""
+
+import re
+import unicodedata
+
+from ruamel.yaml.error import MarkedYAMLError
+
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.corpora import CorpusTable
+from scaleproof.ground.campaign.schema_nodes import properties_at, schema_of
+from scaleproof.ground.campaign.value_hints import bullet_text
+from scaleproof.ground.errors import shortened
+
+NO_WIDTH = r"\u200b-\u200f\u2060\ufeff\u00ad"  # characters that no editor shows
+INDENTED = re.compile(rf"[ \t]*([^\S \t\r]|[{NO_WIDTH}])")  # by another kind of blank
+INDENTED_KEY = re.compile(rf"[\s{NO_WIDTH}]*[\w.-]+:(?:\s|$)")
+LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
+# What stands before each line of a text that was copied together with it -> the words for it.
+COPIED_MARKS = {r" *\d+[.)|]?(?:\s|$)": "a line number", r"\+": "the + of a diff", r"> ?(?=\S)": "the > of a quotation"}
+# "$ cat x", "me@host:~$ cat x", "(venv) [me@host ~]$ cat x", "PS C:\\> type x", in the first column and without ": "
+PROMPT = re.compile(r"(?:\(\S+\) )?(?:[$>\u276f]|\[?[\w.-]+@[\w.-]+[: ]?\S* ?[$%#>]|PS \S*>)(?: (?!.*: )|$)")
+# A key with its value on one line, but for an anchor and a block, behind which more may stand in the next lines.
+WITH_VALUE = re.compile(r"\s*([\w-]+): +[^\s#&|>].*")
+KEY = re.compile(r"( *(?:- +)?)([\w-]+):(?:\s|$)")  # with what stands before it
+WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
+LANGUAGES = {  # -> how a line of it begins
+    "Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(",
+    "TOML": r"\[[\w.-]+\]\s*$",
+    "a script": r"#!",
+}
+# Words of the parser -> what the author probably has to change.
+YAML_HINTS = {
+    "“": "“ and ” are no quotes in YAML: type \" or '",
+    "mapping values are not allowed": 'text with ": " in it needs quotes, and keys of one section begin in one column',
+    "found undefined alias": 'text that begins with "*" needs quotes; an anchor stands above its alias',
+    "found another document": 'a file has one document; take away what follows "---" or "..."',
+    "character '\\t'": "indent with spaces, not tabs, and have one before a comment",
+    "that cannot start any token": "text that begins with it needs quotes",
+    "expected the node content": "a value or a closing bracket is missing",
+    "expected alphabetic or numeric": 'text that begins with "*" or "&" needs quotes',
+    "expected chomping": 'text that begins with "|" or ">" needs quotes',
+    "expected a comment or a line break": 'text that begins with "|" or ">" needs quotes',
+    "mapping keys are not allowed": 'text that begins with "?" needs quotes',
+    "expected <block end>": "keys of one section begin in one column, several values stand in brackets, a quote within "
+    "'...' is doubled, and text that begins with [, { or a quote needs quotes around all of it",
+    "could not find expected ':'": 'each key has a colon and a blank after it ("steps: 10"), a hyphen a blank',
+    "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
+    "expected ',' or": 'a bracket is not closed, a comma is missing, or a text with {, [ or ": " in it needs quotes',
+    "escape": "in \"...\" a backslash begins an escape such as \\n; '...' takes it as it is",
+    "for merging": "after <<: stands an alias of a section, such as *base",
+}
+
+
+def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
+    """Describe where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...".
+
+    For the commonest slips, a hint or clearer words tell the author what to change. `lines`: the text of the document.
+    """
+    # A conflict anywhere in the file comes before all slips.
+    for number, text in enumerate(lines, 1):
+        if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
+            return f", line {number}: a merge conflict of git is not resolved"
+    for number, text in enumerate(lines, 1):
+        if INDENTED.match(text):
+            return indented_text(number, text)
+        if LOOK_ALIKE.match(text):
+            return f", line {number}: the colon or the blank behind it only looks like one: type both again"
+        if text.startswith("```"):
+            return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
+        if PROMPT.match(text):
+            pasted = shortened(text.strip(), 60)
+            return f', line {number}: "{pasted}" has no "key: value"; is it a pasted prompt? Take the line away'
+        if text.startswith("%") and not text.startswith(("%YAML ", "%TAG ")):
+            return f", line {number}: text that begins with % needs quotes"
+        for language in (name for name, line in LANGUAGES.items() if re.match(line, text)):
+            return f", line {number}: this is {language}, not YAML: keys and values stand as in 'steps: 10'"
+        if "{%" in text or "{{ " in text:
+            return f", line {number}: templates (Jinja) are not filled in; write the values"
+
+    # Where the parser stopped, and why; for some slips both are replaced by what the author did.
+    mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
+    context = str(error.context)
+    if error.context_mark and "quoted scalar" in context and "escape" not in problem:
+        # `problem_mark` is the end of the file.
+        mark, problem = error.context_mark, "a quote that begins here has no end"
+    elif error.context_mark and "simple key" in context:  # `problem_mark` is on the line below the key
+        mark = error.context_mark
+    elif "expected '<document start>'" in problem:
+        problem = "what stands here is not of the mapping above"
+
+    where = ""
+    if mark is not None:
+        line, column = mark.line, mark.column
+        line_above = lines[line - 1] if 0 < line < len(lines) else ""
+        if "mapping values" in problem and WITHOUT_COLON.fullmatch(line_above) and ":" not in lines[line][:column]:
+            # The line above lacks the colon: the parser took both lines for one key.
+            line, column = line - 1, len(line_above) - len(line_above.lstrip())
+            problem = "could not find expected ':'"
+        elif "mapping values" in problem and (key := WITH_VALUE.fullmatch(line_above)) and _is_below(lines, line):
+            return _fault_of_deeper_key(lines, line, key[1])
+        where = f", line {line + 1}, column {column + 1}"
+    text = lines[min(mark.line, len(lines) - 1)] if mark is not None else ""
+    if mark and (bullet := bullet_text(text)):
+        return f", line {mark.line + 1}: {bullet}"
+    if "${" in text:
+        return f"{where}: variables (${{X}}) are not filled in; write the value"
+    clues = problem + text.partition("“")[1]
+    hint = next((f" ({advice})" for words, advice in YAML_HINTS.items() if words in clues), "")
+    if "expected ',' or" in problem and error.context_mark:
+        hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
+        hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint
+    return f"{where}: not valid YAML: {problem}{hint}"
+
+
+def indented_text(number: int, line: str) -> str:
+    """Return that a line is indented by something else than blanks and tabs, to be said after the name of the file."""
+    (character,) = INDENTED.match(line).groups()  # type: ignore[union-attr]
+    name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
+    return f", line {number}: a {name} stands where the line begins: indent with blanks"
+
+
+def _fault_of_deeper_key(lines: list[str], index: int, key_above: str) -> str:
+    """Describe a key that is indented more than the one above it, which has a value. `index`: of its line, from 0."""
+    place: list[str] = []  # the keys around the one above
+    indent = len(lines[index - 1]) - len(lines[index - 1].lstrip())
+    for match in filter(None, map(KEY.match, reversed(lines[: index - 1]))):
+        if len(match[1]) < indent:
+            indent = len(match[1])
+            place.insert(0, match[2])
+    deeper = KEY.match(lines[index])
+    if deeper and any(deeper[2] in properties_at(schema_of(model), tuple(place)) for model in (Campaign, CorpusTable)):
+        beside = f"{key_above} (line {index}), which has a value: begin both in one column"
+        return f", line {index + 1}: {deeper[2]} is indented deeper than {beside}"
+    return f", line {index}: a value stands behind {key_above}:, and keys below it; take one of the two away"
+
+
+def _is_below(lines: list[str], index: int) -> bool:
+    """Return whether a line, by its index, is indented more than the one above it."""
+    indent_above, indent = (len(text) - len(text.lstrip()) for text in lines[index - 1 : index + 1])
+    return indent > indent_above

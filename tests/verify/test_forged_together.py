@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from command_line import scaleproof
 
@@ -37,6 +38,18 @@ def a_claimed_rate(content: dict[str, Any]) -> None:
     content["claims"][0]["figure"]["value"] *= 1.1
 
 
+def no_figure(content: dict[str, Any]) -> None:
+    content["claims"][0]["figure"] = 1
+
+
+def another_severity(content: dict[str, Any]) -> None:
+    content["findings"][0]["severity"] = "mild"
+
+
+def another_version(content: dict[str, Any]) -> None:
+    content["schema_version"] += "x"
+
+
 @pytest.mark.parametrize(
     ("file", "edit", "words"),
     [
@@ -45,6 +58,9 @@ def a_claimed_rate(content: dict[str, Any]) -> None:
         ("traces.json", half_an_exposed_transfer, "the profile gives"),
         ("scaling_report.json", another_recommendation, "recommendation cannot be 'zero1-n1x2'; allowed: a mapping"),
         ("claims.json", a_claimed_rate, "the raw files give"),
+        ("claims.json", no_figure, "not readable: claims.0.figure cannot be 1; allowed: a mapping"),
+        ("claims.json", another_version, "not readable: schema_version cannot be '1"),
+        ("findings.json", another_severity, "severity cannot be 'mild'; allowed: 'invalid', 'suspect' or 'note'"),
     ],
 )
 def test_the_edited_file_alone_is_named(
@@ -54,9 +70,22 @@ def test_the_edited_file_alone_is_named(
     content = json.loads((folder / file).read_text())
     edit(content)
     (folder / file).write_text(json.dumps(content, indent=2) + "\n")
+    _expect_it_alone(folder, file, words)
+
+
+def test_a_column_that_is_no_number_is_named_where_runs_have_none(tmp_path: Path) -> None:
+    folder = shutil.copytree(PUBLISHED, tmp_path / "demo")
+    table = pd.read_csv(folder / "runs.csv", dtype=str, keep_default_na=False)
+    table.loc[3, "mfu"] = "x"
+    table.to_csv(folder / "runs.csv", index=False)
+    _expect_it_alone(folder, "runs.csv", "mfu: mfu is 'x', no number")
+
+
+def _expect_it_alone(folder: Path, file: str, words: str) -> None:
+    """Write the manifest anew, and expect that `verify` names `file` alone, with these words."""
     version = json.loads((folder / "manifest.json").read_text())["scaleproof"]
     write_manifest(folder, version, demands_in(folder))
-    done = scaleproof("verify", "demo", cwd=tmp_path)
+    done = scaleproof("verify", folder.name, cwd=folder.parent)
     *lines, last = done.stdout.splitlines()
     named = [line for line in lines if not line.startswith("other code wrote the page")]
     assert done.returncode == 1

@@ -246,7 +246,7 @@ def test_a_finding_that_was_struck_out_is_found(folder):
     path.write_text(json.dumps(data))
     problems = [str(d) for d in verify(folder, with_manifest=False)[0]]
     path.write_text(before)
-    assert any("leaves out the finding machine-busy" in p for p in problems)
+    assert any("lacks machine-busy, which findings.json has" in p for p in problems)
     assert "scaling_report.json: ddp-n1x2, findings: is [], findings.json gives ['machine-busy']" in problems
 
 
@@ -264,7 +264,7 @@ def test_a_finding_stands_beside_the_figures_that_it_concerns(folder, concerns, 
     path.write_text(json.dumps(data | {"findings": [*data["findings"], finding.model_dump()]}))
     problems = [str(d) for d in verify(folder, with_manifest=False)[0]]
     path.write_text(before)
-    assert any("leaves out the finding step-idle" in problem for problem in problems) == left_out
+    assert any("lacks step-idle, which findings.json has" in problem for problem in problems) == left_out
     beside_the_page = [problem for problem in problems if not problem.startswith("report.html")]  # which is of before
     assert bool(beside_the_page) == left_out
 

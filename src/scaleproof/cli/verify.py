@@ -39,6 +39,7 @@ HELD_AGAINST = {
     "comparison.json": ("claims.json", "report.html", "charts"),
     "waterfall.json": ("claims.json", "report.html", "charts"),
     "losses.csv": ("claims.json", "report.html", "charts"),
+    "claims.json": ("report.html",),
 }
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 

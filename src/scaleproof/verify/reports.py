@@ -5,16 +5,19 @@ And what they leave out, or state twice.
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
+from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.claims import ClaimsReport
 from scaleproof.ground.records.comparison_report import ComparisonReport
-from scaleproof.ground.records.result_file import ResultPart
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.traces_report import TracesReport
 from scaleproof.ground.records.waterfall_report import WaterfallReport
@@ -24,12 +27,13 @@ from scaleproof.verify.recompute import Quantities
 
 POINT = (*SERIES_FIGURES, "speedup_vs_best_single")  # the figures of a size in scaling_report.json
 NAMES = ("id", "cell", "text", "rank")  # of an entry in a list: no other entry has the same
-MODELS: dict[str, type[ResultPart]] = {
+MODELS: dict[str, type[BaseModel]] = {
     REPORT: ScalingReport,
     "comparison.json": ComparisonReport,
     "waterfall.json": WaterfallReport,
     "traces.json": TracesReport,
     "claims.json": ClaimsReport,
+    "findings.json": Findings,
 }
 SAME_FIELDS = {"comparison.json": "1.2"}  # an earlier schema with all fields of today's
 TABLES = (
@@ -89,7 +93,7 @@ def check_finding_codes(folder: Path) -> Iterator[Difference]:
         if unknown:
             yield Difference("cells.csv", row["cell"], f"findings.json has no {', '.join(unknown)} for it")
         if left_out:
-            yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(left_out)}")
+            yield Difference("cells.csv", row["cell"], f"lacks {', '.join(left_out)}, which findings.json has")
 
 
 def codes_above_note(findings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, None]]:
@@ -147,20 +151,24 @@ def check_left_out(folder: Path) -> Iterator[Difference]:
     """Yield each field that a file of results with today's schema lacks, and a schema later than today's."""
     for file, model in MODELS.items():
         content = json_of(folder / file) if (folder / file).exists() else {}
-        if not content:
-            continue
-        today = model.model_fields["schema_version"].default
-        if schema_of(content) > schema_of({"schema_version": today}):
-            problem = f"is {content['schema_version']}, and {today} is the latest known"
-            yield Difference(file, "schema_version", problem)
-        if content["schema_version"] in (today, SAME_FIELDS.get(file)):
-            try:
-                complete = model.model_validate(content).model_dump(mode="json")  # with defaults for absent fields
-            except ValueError as error:
-                error.add_note(file)
-                raise
-            for path in _paths_left_out(content, complete):
-                yield Difference(file, path, "is not there")
+        try:
+            yield from _faults_of_fields(file, model, content) if content else ()
+        except DAMAGES as error:
+            error.add_note(file)
+            raise
+
+
+def _faults_of_fields(file: str, model: type[BaseModel], content: dict[str, Any]) -> Iterator[Difference]:
+    """Yield what a file's content lacks of its model, and a schema later than today's. Raises one of DAMAGES."""
+    today = model.model_fields["schema_version"].default
+    if not re.fullmatch(r"\d+\.\d+", str(content["schema_version"])):
+        raise ValueError(f"schema_version cannot be {content['schema_version']!r}; {today} is the latest known")
+    if schema_of(content) > schema_of({"schema_version": today}):
+        yield Difference(file, "schema_version", f"is {content['schema_version']}, and {today} is the latest known")
+    if content["schema_version"] in (today, SAME_FIELDS.get(file)):
+        complete = model.model_validate(content).model_dump(mode="json")  # with defaults for absent fields
+        for path in _paths_left_out(content, complete):
+            yield Difference(file, path, "is not there")
 
 
 def _paths_left_out(content: Any, complete: Any, parent: str = "") -> Iterator[str]:

@@ -19,7 +19,7 @@ COLUMNS_OF = {
 
 
 def check_columns(folder: Path, file: str) -> Iterator[Difference]:
-    """Yield the columns, and the columns of their bounds, that a table should have by COLUMNS and that it lacks."""
+    """Yield the columns and bounds of COLUMNS that a table lacks, and those with values that they cannot have."""
     rows = csv_of(folder / file)
     if not rows:
         return
@@ -28,6 +28,8 @@ def check_columns(folder: Path, file: str) -> Iterator[Difference]:
         if COLUMNS[name].interval and file != "runs.csv":
             names += [f"{name}_low", f"{name}_high"]
         yield from (Difference(file, absent, "is not there") for absent in names if absent not in rows[0])
+        if fault := COLUMNS[name].fault_of(row.get(name) or None for row in rows):
+            yield Difference(file, name, fault)
 
 
 def check_runs_table(

@@ -83,6 +83,8 @@ def _fault_of_stated(stated: Finding | None, finding: Finding) -> str:
     if stated is None:
         # A note may be left out.
         return "" if finding.severity == "note" else f"is left out: {about}: {finding.evidence}"
+    if stated.cells != finding.cells:
+        return f"is of {', '.join(stated.cells)}, by its files of {', '.join(finding.cells)}"
     if stated.severity == finding.severity and numbers(stated.evidence) == numbers(finding.evidence):
         return ""
     says = f'says "{stated.evidence[:80]}" ({stated.severity}) of {about}'

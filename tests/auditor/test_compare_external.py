@@ -268,7 +268,13 @@ def test_other_units_are_converted_where_batch_and_length_are_stated(tmp_path):
     assert found.unit == "tokens/s (by batch and length)"
     assert found.rates == pytest.approx((101 * 512, 20 * 512 / 0.102), rel=1e-6)
     write_atomic(rate / "claims.yaml", claims.replace("NAME", "rate").replace("world_size: 1, ", ""))
-    with pytest.raises(UserError, match="or compare folders, each with a claims file in it that states"):
+    with pytest.raises(
+        UserError, match=r"has steps/s, tokens/s\. Let both print .* or compare folders, each with a claims file"
+    ):
+        compare_external(rate, time, [])
+    write_atomic(rate / "claims.yaml", claims.replace("NAME", "rates"))
+    fault = r"rate/claims\.yaml: runs\.rates is in no run's name\. Did you mean \"rate\"\? Runs: rate\.log\. Let both"
+    with pytest.raises(UserError, match=fault):
         compare_external(rate, time, [])
 
 

@@ -52,6 +52,29 @@ def test_a_folder_without_runs_is_refused(tmp_path):
         scaleproof.load_runs(tmp_path)
 
 
+def test_a_watched_loop_is_no_run_and_becomes_a_table_as_documented(tmp_path, monkeypatch, repository):
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCALEPROOF_WATCH", "scaleproof-watch")
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for rows in scaleproof.watch([torch.ones(2, 3)] * 5, model, optimizer):
+        model(rows).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    for place in (".", "scaleproof-watch", "scaleproof-watch/watched.0.json"):
+        with pytest.raises(
+            UserError, match=r"not a run; `scaleproof watched scaleproof-watch` reads it, and the lines"
+        ):
+            scaleproof.to_frame(place)
+
+    (lines,) = re.findall(r"```python\n(import json\n.*?)```", (repository / "docs/python.md").read_text(), re.DOTALL)
+    names = {}
+    exec(lines, names)
+    assert list(names["steps"].columns) == ["step_s", "samples", "tokens", "losses", "rank"]
+    assert (names["steps"]["samples"] == 2).sum() == 5
+
+
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [

@@ -56,7 +56,13 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         if not gathered.runs and not gathered.own_runs:
             raise _no_speed(path, gathered)
     runs_a, runs_b = (_runs_with_rate(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
-    unit, remark, rates = _rates_in_common_unit({a: runs_a, b: runs_b})
+    claims_faults = [
+        f"{path / file.name}: {file.reason}. "
+        for path, gathered in zip((a, b), evidence, strict=True)
+        for file in gathered.unread
+        if file.kind == "claims file"
+    ]
+    unit, remark, rates = _rates_in_common_unit({a: runs_a, b: runs_b}, "".join(claims_faults))
     if a == b or (a.is_file() and b.is_file() and sha256_of(a) == sha256_of(b)):
         raise UserError(f"{a} and {b} are the same {'folder' if a.is_dir() else 'file'}; compare two")
     rates_a, rates_b = rates
@@ -100,11 +106,14 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     )
 
 
-def _rates_in_common_unit(sides: Mapping[Path, list[ReportedRun]]) -> tuple[str, str, list[list[float]]]:
+def _rates_in_common_unit(
+    sides: Mapping[Path, list[ReportedRun]], claims_faults: str
+) -> tuple[str, str, list[list[float]]]:
     """Return the first unit of FIXED_BY_UNIT in which all runs of both sides state a rate, and the rates of each side.
 
     Where there is none, rates are converted by the batch and the length that the files state: a remark says so, which
-    stands between unit and rates. Raises UserError where these are missing.
+    stands between unit and rates. Raises UserError where these are missing; it says `claims_faults`, sentences on
+    claims files that were of no use.
     """
     for rates_of, remark in ((_rates_by_unit, ""), (_converted_rates, " (by batch and length)")):
         rates = {side: list(map(rates_of, runs)) for side, runs in sides.items()}
@@ -114,9 +123,9 @@ def _rates_in_common_unit(sides: Mapping[Path, list[ReportedRun]]) -> tuple[str,
     printed = {side: set[str]().union(*map(_rates_by_unit, runs)) for side, runs in sides.items()}
     units = [f"{side} has {', '.join(sorted(of_side))}" for side, of_side in printed.items()]
     raise UserError(
-        f"rates are in different units: {'; '.join(units)}. Let both print the same one, or compare folders, each "
-        "with a claims file in it that states the work of a step (docs/audit.md): runs: {NAME: {world_size: 1, "
-        "global_batch: 8, seq_len: 512}}"
+        f"rates are in different units: {'; '.join(units)}. {claims_faults}Let both print the same one, or "
+        "compare folders, each with a claims file in it that states the work of a step (docs/audit.md): "
+        "runs: {NAME: {world_size: 1, global_batch: 8, seq_len: 512}}"
     )
 
 

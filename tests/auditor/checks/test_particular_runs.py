@@ -9,7 +9,8 @@ from external_faults import claimed, file, findings, log, pair, put, run, same_s
 from external_files import write_megatron
 
 from scaleproof.auditor.audit import audit_paths
-from scaleproof.auditor.checks.baselines import same_work
+from scaleproof.auditor.checks.baselines import same_work, total_rate
+from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import ReportedRun
 
 
@@ -286,6 +287,67 @@ def test_samples_and_steps_per_second_give_a_batch(tmp_path, batch, samples_per_
     file("t.log", f"  {batch}\n  Total optimization steps = 150\n" + TRAINED.format(samples_per_s))(tmp_path)
     found = findings(tmp_path).get("rate-times-time")
     assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(
+    ("samples_per_s", "batch", "severity"),
+    [
+        (80, 32, "suspect"),
+        (64, 32, None),
+        (63.41, 32, None),  # ten epochs, each of which ends with a smaller batch
+        (64, 8, "note"),  # of one micro-step of four
+        (60, 32, "note"),
+    ],
+)
+@pytest.mark.parametrize("is_in_claims", [False, True])
+def test_a_batch_that_a_person_states_is_held_against_samples_and_steps_per_second(
+    tmp_path, samples_per_s, batch, severity, is_in_claims
+):
+    summary = f"'train_runtime': 500.0, 'train_samples_per_second': {samples_per_s}, 'train_steps_per_second': 2.0"
+    (tmp_path / "t.log").write_text(f"{{'loss': 2.3, 'epoch': 0.1}}\n{{{summary}, 'epoch': 9.97}}\n")
+    if is_in_claims:
+        claims = f"scaleproof_claims: '1.0'\nruns: {{t.log: {{global_batch: {batch}}}}}\n"
+        (tmp_path / "c.yaml").write_text(claims)
+    audit = audit_paths([tmp_path], given=None if is_in_claims else {"": {"global_batch": batch}})
+    flags = {finding.code: finding for finding in audit.findings}
+    flag = flags.get("rate-times-time")
+    assert (flag.severity if flag else None) == severity
+    assert not flag or ("right only if that leaves out an accumulation of 4" in flag.evidence) == (batch == 8)
+
+
+@pytest.mark.parametrize(
+    ("factor", "window", "is_wrong"),
+    [
+        (1.0, 1, False),
+        (1.3, 1, True),
+        (0.6, 1, True),
+        (1 / 8, 1, False),  # the rate of one of eight ranks, which nanoGPT does not print
+        (1.3, 5, False),  # of several iterations, without the evaluations in the times of some
+    ],
+)
+@pytest.mark.parametrize("form", ["tok/s {:,.0f}", "tokens/sec: {:.1f}", "{:,.0f} tok/s"])
+def test_tokens_per_second_of_a_fork_of_nanogpt_follow_from_the_time(tmp_path, factor, window, is_wrong, form):
+    times = [0.21 + 0.002 * (k * 7 % 5) for k in range(40)]
+    lines = []
+    for k in range(window, 40):
+        rate = form.format(factor * 16_384 * window / sum(times[k - window : k]))
+        lines.append(f"iter {k}: loss {4 - k / 50:.4f}, time {times[k - 1] * 1e3:.2f}ms, mfu 30.10%, {rate}\n")
+    file("nano.log", "tokens per iteration will be: 16,384\n" + "".join(lines))(tmp_path)
+    found = findings(tmp_path).get("rate-times-time")
+    assert (found.severity if found else None) == ("suspect" if is_wrong else None)
+    (run,) = gather([tmp_path]).runs
+    assert total_rate(run).value == pytest.approx(
+        16_384 / 0.214, rel=1e-3
+    )  # by the times: that of forks may be a rank's
+
+
+@pytest.mark.parametrize("rate", ["tok/s 100.9k", "101 tok/s/gpu", "tok/s/gpu 101", "tok/step 512"])
+def test_what_is_no_rate_of_a_fork_of_nanogpt_is_left_out(tmp_path, rate):
+    line = "iter {k}: loss 3.1, time 212.{k}ms, mfu 30.10%, {rate}\n"
+    (tmp_path / "nano.log").write_text("".join(line.format(k=k, rate=rate) for k in range(10, 20)))
+    (run,) = gather([tmp_path]).runs
+    assert len(run.logged_steps) == len(run.logged_steps.nonzero("mfu")) == 10
+    assert not run.logged_steps.nonzero("tokens_per_s").size
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,38 @@ def test_claims_are_of_the_runs_beside_them_however_these_are_named(tmp_path, mo
 
 
 @pytest.mark.parametrize(
+    ("name", "paths", "devices"),
+    [
+        ("folder", ["."], 4),  # whose name is only known by resolving it
+        ("folder", ["../folder"], 4),
+        ("link", ["../link"], 4),
+        ("folder", ["inner"], None),  # its claims are not read
+        ("folder", ["../folder", "inner"], 4),
+        ("inner", ["."], 4),
+        ("fold", ["."], None),  # a folder's name counts as a whole
+    ],
+)
+def test_claims_may_name_the_folder_of_the_runs(tmp_path, monkeypatch, name, paths, devices):
+    write_nanogpt(tmp_path / "folder/inner", random.Random(0))
+    (tmp_path / "link").symlink_to("folder")
+    (tmp_path / "folder/c.yaml").write_text(f'scaleproof_claims: "1.0"\nruns: {{{name}: {{world_size: 4}}}}\n')
+    monkeypatch.chdir(tmp_path / "folder")
+    evidence = gather([Path(path) for path in paths])
+    assert [run.world_size for run in evidence.runs] == [devices]
+    assert [unread.reason for unread in evidence.unread] == (
+        ['runs.fold is in no run\'s name. Did you mean "folder"? Runs: inner/nanogpt.txt'] if name == "fold" else []
+    )
+
+
+def test_a_part_of_one_runs_name_means_no_other_by_the_folder(tmp_path):
+    folder = tmp_path / "run"
+    write_nanogpt(folder, random.Random(0))
+    (folder / "run1.txt").write_text((folder / "nanogpt.txt").read_text() + "\n")
+    (folder / "claims.yaml").write_text('scaleproof_claims: "1.0"\nruns: {run: {world_size: 4}}\n')
+    assert {run.name: run.world_size for run in gather([folder]).runs} == {"nanogpt.txt": None, "run1.txt": 4}
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("claims: [{kind: speedups}]", 'Did you mean "speedup"?'),

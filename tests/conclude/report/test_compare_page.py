@@ -128,6 +128,23 @@ def test_what_would_decide_a_comparison(ratio, half, suspect, step):
 
 
 @pytest.mark.parametrize(
+    ("sides", "which"),
+    [
+        ([{"machine-busy": "B"}], "B"),
+        ([{"machine-busy": "A", "process-starved": "A", "state-differs": "B"}], "A"),  # repeats do not mend the last
+        ([{"machine-busy": "A and B"}], "both sides"),
+        ([{"machine-busy": "B"}, {"process-starved": "A"}], "both sides"),
+    ],
+)
+def test_the_side_that_a_quiet_machine_would_mend_is_said(sides, which):
+    compared = [
+        Compared("a", "b", (3, 3), (1, 1), [], None, 1.2, suspect=[*of_cell], suspect_sides=of_cell, low=1.1, high=1.3)
+        for of_cell in sides
+    ]
+    assert step_of_comparison(compared) == f"measure {which} again on a quiet machine"
+
+
+@pytest.mark.parametrize(
     ("runs", "half", "suspect", "step"),
     [
         ((1, 1), None, [], "make 3 runs or more on each side: A has 1, B 1"),

@@ -19,6 +19,8 @@ from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.records.grouping import group_by
 
+NANOGPT = "nanoGPT log"  # format of a run
+
 
 @dataclass(frozen=True)
 class TotalRate:
@@ -76,21 +78,22 @@ def total_rate(run: ReportedRun) -> TotalRate | None:
     """Return the rate of all ranks together. Returns None where the file does not say.
 
     The first of these that the file has: tokens/s as stated, the median of logged tokens/s (both times the ranks if
-    they are rates of one rank), FLOP/s of the last step times the ranks, tokens/s by the step times, epochs/s.
+    they are rates of one rank), FLOP/s of the last step times the ranks, tokens/s by the step times, epochs/s. Of
+    nanoGPT step times come first: nobody knows whether the tokens/s of its forks are of one rank.
     """
     ranks = run.world_size if run.rate_scope == "rank" else 1  # None where their number is unknown
     if run.tokens_per_s is not None:
         return TotalRate(run.tokens_per_s * ranks, "tokens/s") if ranks else None
+    seconds, tokens = run.logged_steps.nonzero("seconds"), tokens_per_step(run)
+    by_times = TotalRate(tokens / high_median(seconds), "tokens/s") if seconds.size and tokens else None
     rates = run.logged_steps.nonzero("tokens_per_s")
-    if rates.size:
+    if rates.size and not (by_times and run.format == NANOGPT):
         return TotalRate(high_median(rates) * ranks, "tokens/s") if ranks else None
     flops = run.logged_steps.nonzero("flops_per_s")
     if flops.size and run.world_size:
         return TotalRate(float(flops[-1]) * run.world_size, "FLOP/s")
-    seconds = run.logged_steps.nonzero("seconds")
-    tokens = tokens_per_step(run)
-    if seconds.size and tokens:
-        return TotalRate(tokens / high_median(seconds), "tokens/s")
+    if by_times:
+        return by_times
     epoch_s = epoch_seconds(run)
     if run.format.startswith("epoch log") and epoch_s:
         return TotalRate(1 / epoch_s, "epochs/s")

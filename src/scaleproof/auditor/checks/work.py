@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scaleproof.auditor.checks.baselines import tokens_per_step
+from scaleproof.auditor.checks.baselines import NANOGPT, tokens_per_step
 from scaleproof.auditor.checks.context import (
     ROWS_PER_ODD_ROW,
     SAME_TOLERANCE,
@@ -15,6 +15,7 @@ from scaleproof.auditor.checks.context import (
     of_evidence,
 )
 from scaleproof.auditor.checks.rows import RATE_UNITS
+from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, exact
 from scaleproof.ground.errors import plural
@@ -36,6 +37,7 @@ UNITS = {"samples_per_s": ("samples", 1.0), "tokens_per_s": ("tokens", 1.0), "fl
 MORE_VARIED = 2  # times LINE_TOLERANCE, by which times vary where a product that does not shows how it was divided
 FEWEST_TELLING_LINES = 8  # that show how a program divides
 FEWEST_LINES = 3  # whose consumed samples grow alike, or that show the work of a step
+SHARE_TOLERANCE = 0.05  # relative difference of a number of ranks from a whole one
 MOVING_AVERAGE_TOLERANCE = 0.15  # relative difference of rates that a program prints as a moving average
 
 RATE_OF_ONE_RANK = Code(
@@ -140,10 +142,25 @@ def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
     median = float(np.median(products))
     if not run.states_time_unit and near(median, 1000 * tokens, MOVING_AVERAGE_TOLERANCE):
         return None  # milliseconds under a heading without a unit
+    if run.format == NANOGPT and not _divides_by_times(products, timed.values("seconds"), median / tokens):
+        return None
     sentence = f"tokens/s x step time is {integer(median)} in the median of {len(products):,} steps; "
     sentence += f"a step has {tokens:,} tokens"
     rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
     return _wrong_rate(run, sentence, rate, median, tokens, MOVING_AVERAGE_TOLERANCE)
+
+
+def _divides_by_times(products: Figures, seconds: Figures, ratio: float) -> bool:
+    """Whether the rates of a fork are of all its ranks, each over the time beside it: `products` vary less than times.
+
+    `ratio`: of what was processed to the tokens of a step; 1/N may be a rate of one of N ranks. An average over several
+    iterations has other evaluations and checkpoints in it than the time of one.
+    """
+    if not ratio:
+        return False
+    is_share = ratio < 1 - MOVING_AVERAGE_TOLERANCE and near(1 / ratio, round(1 / ratio), SHARE_TOLERANCE)
+    spread = np.std(products) / np.median(products)
+    return not is_share and bool(spread <= np.std(seconds) / np.median(seconds) / MORE_VARIED)
 
 
 def _odd_rates_of_lines(run: ReportedRun) -> Iterator[Flag]:
@@ -184,20 +201,29 @@ def _wrong_samples_of_step(run: ReportedRun) -> Flag | None:
     """Flag a run of Trainer whose samples/s over steps/s is no batch: 93.2 / 1.563 = 59.6, with 8 on each device.
 
     Epochs end with a smaller batch or drop it: that changes the mean by one step of an epoch. Only a note, unless a
-    stated batch is exceeded: trainers of answers count prompts, of which a batch has several answers.
+    stated batch is exceeded: trainers of answers count prompts, of which a batch has several answers. Also a note where
+    the log has a multiple of the batch that a person stated, who may have left out the accumulation.
     """
     span = run.timed_spans[0] if run.timed_spans else TimedSpan()
     steps_per_s, batch = run.details.get("steps_per_second"), run.global_batch or run.micro_batch
-    if not (steps_per_s and span.samples_per_s and batch and span.optimizer_steps):
+    if not (steps_per_s and span.samples_per_s and batch):
+        return None
+    steps = span.optimizer_steps or steps_per_s * (span.seconds or 0)  # a log may lack its header
+    if not steps:
         return None
     samples = span.samples_per_s / steps_per_s
-    tolerance = SAME_TOLERANCE + (run.epochs or 1) / span.optimizer_steps + RATE_DIGIT / steps_per_s
+    epochs = max(1, run.epochs or run.details.get("epoch") or 1)
+    tolerance = SAME_TOLERANCE + epochs / steps + RATE_DIGIT / steps_per_s
     multiple = 1 if run.global_batch else max(1, round(samples / batch))
     if near(samples, multiple * batch, tolerance):
         return None
     what = f"the batch is {batch}" if run.global_batch else f"no multiple of {batch} on each device"
     sentence = f"{span.samples_per_s:g} samples/s over {steps_per_s:g} steps/s is {samples:.3g} a step; {what}"
     is_above = run.global_batch and samples > batch
+    times = round(samples / batch)
+    if is_above and "global_batch" in run.claimed and near(samples, times * batch, tolerance):
+        sentence += f", right only if that leaves out an accumulation of {times}"
+        is_above = False
     return Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect" if is_above else "note")
 
 

@@ -74,7 +74,7 @@ def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
     """
     evidence = reading.evidence
     for run in evidence.runs:
-        _complete_from_claims(run, reading.claims_of_folders)
+        _complete_from_claims(run, reading)
         if launcher := reading.launchers.get(run.details.get("folder", "")):
             _complete_from_launcher(run, launcher)
         facts: dict[str, int] = {}
@@ -96,24 +96,44 @@ def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
 
 
 def _note_claims_of_no_run(reading: Reading) -> None:
-    """Note each name below `runs` of a claims file that is part of no run's name."""
+    """Note each name below `runs` of a claims file that means no run."""
     names = [*(run.name for run in reading.evidence.runs), *reading.evidence.own_runs]
-    for _, file, facts_by_part in reading.claims_of_folders:
+    for home, file, facts_by_part in reading.claims_of_folders:
+        folders_meant = {part for run in reading.evidence.runs for part in _folder_names(run, home, reading)}
         for part in facts_by_part:
-            if not any(published_claims.is_named(name, part) for name in names):
-                hint = f"{did_you_mean(part, names)} Runs: {', '.join(names[:5]) or 'none'}"
+            if part not in folders_meant and not any(published_claims.is_named(name, part) for name in names):
+                hint = f"{did_you_mean(part, [*names, *sorted(folders_meant)])} Runs: {', '.join(names[:5]) or 'none'}"
                 reason = f"runs.{part} is in no run's name.{hint}"
                 reading.evidence.unread.append(Unread(file, reason, "claims file"))
 
 
-def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, str, FactsByPart]]) -> None:
-    """Complete a run by the facts of claims files in its folder or above."""
-    for folder, _, facts_by_part in claims_of_folders:
-        if not Path(run.details["folder"]).is_relative_to(folder):
+def _complete_from_claims(run: ReportedRun, reading: Reading) -> None:
+    """Complete a run by the facts of claims files in its folder or above: of its name's parts, or of its folder's name.
+
+    A folder's name counts where it is in no run's: `run` in run/claims.yaml means run/run1.log, not run/bench.log.
+    """
+    for home, _, facts_by_part in reading.claims_of_folders:
+        if not Path(run.details["folder"]).is_relative_to(home):
             continue  # the claims file is beside other runs
         for part, facts in facts_by_part.items():
             if published_claims.is_named(run.name, part):
                 published_claims.complete(run, facts)
+        folder_names = _folder_names(run, home, reading)
+        for part in [part for part in facts_by_part if part in folder_names]:
+            below = (other for other in reading.evidence.runs if Path(other.details["folder"]).is_relative_to(home))
+            if not any(published_claims.is_named(other.name, part) for other in below):
+                published_claims.complete(run, facts_by_part[part])
+
+
+def _folder_names(run: ReportedRun, home: str, reading: Reading) -> set[str]:
+    """Return the names of the folders from `home`, that of a claims file, down to the run's. Empty for a run elsewhere.
+
+    A folder that was named to the audit by a link has the link's name, too.
+    """
+    folder = Path(run.details["folder"])
+    folders = [place for place in (folder, *folder.parents) if place.is_relative_to(home)]
+    links = (root.name for root in reading.evidence.named_files if root.is_symlink() and root.resolve() in folders)
+    return {*(place.name for place in folders), *links}
 
 
 def _complete_from_launcher(run: ReportedRun, launcher: dict[str, Any]) -> None:

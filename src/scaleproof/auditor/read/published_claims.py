@@ -126,6 +126,7 @@ def complete(run: ReportedRun, facts: dict[str, Any]) -> None:
     for field, value in facts.items():
         if getattr(run, field) is None:
             setattr(run, field, value)
+            run.claimed.add(field)
 
 
 def is_named(run_name: str, part: str) -> bool:

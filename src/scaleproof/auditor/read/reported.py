@@ -111,6 +111,7 @@ class ReportedRun:
     steps_per_s: list[float] = field(default_factory=list)  # as lines or progress bars print it
     guessed: str | None = None  # how lines of no known program were read; None where the program is known
     quoted: bool = False  # lines of a log in a document, from which others may be left out
+    claimed: set[str] = field(default_factory=set)  # fields that a person stated, and the file does not
     copy_of: str | None = None  # the file of which this run's file is a copy, byte for byte
     details: dict[str, Any] = field(default_factory=dict)  # of one format only
     problems: list[str] = field(default_factory=list)  # fields that could not be used

@@ -249,7 +249,10 @@ def _no_profile_error(folder: Path) -> UserError:
         by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
         known_name = folder.name if folder.name in by_name else nearest_name(folder.name, by_name)
         nearest = by_name.get(known_name or "")
-        fault = ": no such profile." + (f' Did you mean "{nearest}"?' if nearest else "")
+        fault = ": no such profile." + (f' Did you mean "{nearest}"?' if nearest and nearest != str(folder) else "")
+        if not profiles and not Path("slurm").is_dir():
+            place = "cd to a clone, or to a folder that scaleproof init made, or give the path of the profile's folder"
+            return UserError(f"{folder}{fault} There are no profiles in {Path.cwd()}: {place}")
     return UserError(f"{folder}{fault} (profiles: {', '.join(['slurm', *profiles])})")
 
 

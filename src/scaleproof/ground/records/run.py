@@ -17,6 +17,7 @@ from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merge_steps, window_figures
 from scaleproof.ground.records.steps import loss_series, median, read_steps, step_ends_s, window_steps
+from scaleproof.ground.records.watched import watched_folder
 from scaleproof.ground.snakemake_command import (
     MEASURED_BESIDE,
     RESULTS,
@@ -276,5 +277,10 @@ def read_runs(folder: Path) -> list[Run]:
         if folder.is_dir():
             next(folder.iterdir(), None)  # raises where this user may not look into it, which `rglob` does not
         fault = path_fault(folder) or f": no run below; a run is a folder with {METRICS}"
+        if watched := watched_folder(folder):
+            fault = (
+                f" is a record of scaleproof.watch, not a run; `scaleproof watched {watched}` reads it, and the lines "
+            )
+            fault += "of pandas that docs/python.md has for it"
         raise UserError(f"{folder}{fault}")
     return [read_run(place) for place in folders]

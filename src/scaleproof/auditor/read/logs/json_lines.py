@@ -210,7 +210,7 @@ class HuggingFaceConsole(LogReader):
             optimizer_steps=run.details.get("total_steps"),
         )
         run.timed_spans = [span]
-        run.details["steps_per_second"] = values.get("train_steps_per_second")
+        run.details |= {"steps_per_second": values.get("train_steps_per_second"), "epoch": epoch}
         if epoch and epoch == int(epoch):
             run.epochs = int(epoch)
 

@@ -9,12 +9,14 @@ from scaleproof.auditor.read.logs.dialect import NUMBER as N
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.run_fields import figure
 
+TOKENS_PER_S = r"[Tt]ok(?:en)?s?/s(?:ec)?"
+
 
 class NanoGPT(Dialect):
     """karpathy/nanoGPT: a time covers all micro-steps; MFU is of an A100's bf16 peak, whatever the device.
 
     Every eval_interval iterations the evaluation and the checkpoint are inside the time of the iteration that is
-    printed next.
+    printed next. Forks add tokens/s, "tok/s 77,510" or "77,510 tok/s", and do not say of how many devices.
     """
 
     mark = r"iter \d+: loss (?:[0-9.]+|nan|inf), time [0-9.]+ms"
@@ -22,7 +24,10 @@ class NanoGPT(Dialect):
     format = "nanoGPT log"
     peak_flops = A100_BF16
 
-    of_step = Line(r"iter {step}: loss {loss}, time {ms}ms(?:, mfu {mfu}%)?")
+    of_step = Line(
+        r"iter {step}: loss {loss}, time {ms}ms(?:, mfu {mfu}%)?"
+        rf"(?:.*?(?:\b{TOKENS_PER_S}[:=]? *|(?=\b\d[\d.,]* ?{TOKENS_PER_S}(?!/))){{tokens_per_s}}(?!\w|[.,]\d))?"
+    )
     others = (
         Line(r"step \d{1,12}: train loss \S+, val loss {val_loss}"),
         Line("tokens per iteration will be: {tokens_per_step}"),

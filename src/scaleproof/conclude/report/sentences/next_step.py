@@ -169,8 +169,10 @@ def step_of_comparison(compared: Sequence[Compared]) -> str:
     if not claims:
         return "remove what forbids a ratio; what is meant to differ is named with --vary"
     few = _too_few_runs(compared)
-    if any(REPEATED_FOR & set(cell.suspect) for cell in compared):
-        return f"measure both sides again on a quiet machine{few and f', {few}'}"
+    sides = {cell.suspect_sides.get(code, "A and B") for cell in compared for code in REPEATED_FOR & set(cell.suspect)}
+    if sides:
+        which = min(sides) if len(sides) == 1 and sides <= {"A", "B"} else "both sides"
+        return f"measure {which} again on a quiet machine{few and f', {few}'}"
     if few:
         return f"make {few}"
     if not undecided:

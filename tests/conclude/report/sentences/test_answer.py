@@ -26,7 +26,7 @@ def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
     answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
     assert answer.verdict == "ddp-n1x2 pays off: 1.67x one device"
     assert answer.decided
-    assert topics(answer) == ["fastest", "recommended", "one-device"]
+    assert topics(answer) == ["fastest", "one-device", "recommended"]
     assert text_of(answer, "fastest").startswith("Fastest: ddp-n1x2 on 2 devices, ")
     assert "; 1.33x zero1-n1x2 (1.31-1.36), the next" in text_of(answer, "fastest")
     assert "n=5" in text_of(answer, "fastest")

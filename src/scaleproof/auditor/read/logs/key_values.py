@@ -188,7 +188,7 @@ class KeyValues(LogReader):
 
     mark = r"(?!)"  # chosen by `reads`
     looked_at = r"\d"
-    format = "text log of an unknown program"
+    format = "text log of an unknown program, whose form is guessed"
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -12,7 +12,7 @@ from scaleproof.cli.arguments import (
     add_fingerprints_option,
     add_results_option,
 )
-from scaleproof.cli.prepare import better_splits, count_tables_and_charts
+from scaleproof.cli.prepare import better_splits, count_tables_and_charts, load_possible_campaign
 from scaleproof.cli.run import look_up_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, device, file_to_read, memory, past_day, path, text
 from scaleproof.ground.errors import UserError, missing_file
@@ -259,9 +259,8 @@ def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_command_times, read_measured
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
     from scaleproof.conclude.forecast.sweep_file import read_sweeps
-    from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    loaded = LoadedCampaign(campaign, results)
+    loaded = load_possible_campaign(campaign, results)
     damaged: list[str] = []
     measured = read_measured(loaded, results, damaged)
     command_times_s = read_command_times(loaded, results, damaged)

@@ -14,9 +14,16 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, load_named
 from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS
+from scaleproof.measure.machine.applicable import reason_of_all
 
 VARIABLE = "SCALEPROOF_CAMPAIGNS"  # goes along with every job: "demo=0123456789abcdef", the copy that counts
 COPIES = Path(".snakemake/scaleproof/campaigns")
+
+
+def check_possible(loaded: LoadedCampaign) -> None:
+    """Raise UserError where no cell of a campaign can run on any machine."""
+    if reason := reason_of_all(loaded.cells):
+        raise loaded.placed(UserError(f"no cell can run on any machine; {reason}"))
 
 
 class CampaignsAsSent:
@@ -42,6 +49,7 @@ class CampaignsAsSent:
         if name not in self._campaigns:
             load = self._load_copy if name in self._copies else load_named
             self._campaigns[name] = load(name, results)
+            check_possible(self._campaigns[name])
         return self._campaigns[name]
 
     def _load_copy(self, name: str, results: Path) -> LoadedCampaign:

@@ -1,0 +1,39 @@
+"""What a dry run already says of a campaign that cannot come to anything."""
+
+import pytest
+from workflow_texts import TINY
+
+TARGET = "results/tiny/report.html"
+
+
+@pytest.fixture(scope="module")
+def project(make_copy):
+    return make_copy()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"%PDF-1.4\n" + bytes(range(256)), "prose.files: prose.txt is a PDF, not text"),
+        ("in UTF-16\n".encode("utf-16"), "prose.files: prose.txt is no text file in UTF-8"),
+    ],
+)
+def test_own_text_that_cannot_be_read_ends_a_dry_run(project, content, words):
+    text = project.root / "prose.txt"
+    before = text.read_bytes()
+    text.write_bytes(content)
+    refused = project.snakemake("-n", TARGET)
+    text.write_bytes(before)
+    assert refused.returncode == 2
+    assert words in refused.stderr
+    assert project.planned(TARGET)["corpus_fetch"] == 1
+
+
+def test_a_campaign_that_no_machine_can_run_is_not_planned(project):
+    path = project.campaign("tiny", TINY.replace("geometry: [1x1, 1x2]", "geometry: [1x2]\n  strategy: [single]"))
+    commands = (["plan", str(path)], ["campaign", "validate", str(path)])
+    answers = [project.snakemake("-n", TARGET), *(project.command("scaleproof", *words) for words in commands)]
+    project.campaign("tiny", TINY)
+    for refused in answers:
+        assert refused.returncode == 2
+        assert "no cell can run on any machine; single-n1x2: single is one device" in refused.stderr

@@ -9,7 +9,14 @@ import pytest
 from scaleproof.conclude.report.sentences.ab import AbVerdict
 from scaleproof.driver import ab
 from scaleproof.driver.ab import run_comparison
-from scaleproof.driver.ab_campaign import AbRequest, campaign_file, make_campaign, read_campaign, write_campaign
+from scaleproof.driver.ab_campaign import (
+    AbRequest,
+    campaign_file,
+    make_campaign,
+    read_campaign,
+    run_lengths_to_try,
+    write_campaign,
+)
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
@@ -38,6 +45,14 @@ def test_with_more_minutes_it_is_the_same_comparison():
     asked = AbRequest(["a"], ["b"], minutes=1)
     assert replace(asked, minutes=3).name == asked.name
     assert replace(asked, seconds=9.0).name != asked.name
+
+
+@pytest.mark.parametrize(("minutes", "first_s"), [(1, 12.0), (2, 15.0), (9, 15.0)])
+def test_runs_of_an_earlier_call_set_the_length_where_the_minutes_allow_it(minutes, first_s):
+    asked = AbRequest(["a"], ["b"], minutes=minutes)
+    assert run_lengths_to_try(asked, tried=15.0)[0] == first_s
+    write_campaign(CAMPAIGNS / "mine.yaml", make_campaign(asked, seconds=first_s))
+    assert LoadedCampaign(CAMPAIGNS / "mine.yaml").campaign.work.seconds == first_s
 
 
 def test_what_another_version_has_named_otherwise_is_gone_on_with(capsys):

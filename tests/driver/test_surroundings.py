@@ -26,6 +26,17 @@ def test_no_core_and_a_file_in_place_of_results_are_refused(tmp_path, monkeypatc
         check_start(1)
 
 
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("away")], ids=["file", "lost link"])
+def test_results_that_are_no_folder_are_refused(tmp_path, monkeypatch, make):
+    monkeypatch.chdir(tmp_path)
+    check_start(1)  # without results there is nothing to say
+    make(tmp_path / "results")
+    with pytest.raises(
+        UserError, match=r"^results is a (file; a folder is expected|link to away, which leads nowhere)$"
+    ):
+        check_start(1)
+
+
 @pytest.mark.parametrize(("name", "is_refused"), [("it's {mine}", True), ("a}", True), ("it's mine (2)", False)])
 def test_braces_in_the_name_of_the_folder_are_refused(tmp_path, monkeypatch, name, is_refused):
     (tmp_path / name).mkdir()

@@ -127,14 +127,15 @@ def make_campaign(
 def run_lengths_to_try(request: AbRequest, tried: float | None) -> list[float | None]:
     """Return the seconds of a run to try, the shortest first, until one suffices; [None] for runs that end themselves.
 
-    `tried`: the length of an earlier call's runs. It is tried first, as these runs are kept and none may be shorter.
+    `tried`: the length of an earlier call's runs. It is tried first, as these runs are kept and none may be shorter,
+    unless that call had so many more minutes that it is too long for this one.
     """
     if request.figures == "whole":
         return [None]
     if request.seconds:
         return [request.seconds]
     short_s, long_s, longest_s = (60 * request.minutes * part for part in (SHORT_RUN, LONG_RUN, SLOW_START))
-    first_s = tried or min(max(short_s, LEAST_RUN_S), longest_s)  # with few minutes, each may be shorter than a start
+    first_s = min(tried or max(short_s, LEAST_RUN_S), longest_s)  # with few minutes, each may be shorter than a start
     return [first_s, *(length for length in (long_s, longest_s) if length >= FURTHER * first_s)]
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.code_dependencies import PACKAGE
-from scaleproof.ground.errors import UserError, printable
+from scaleproof.ground.errors import UserError, path_fault, printable
 from scaleproof.ground.snakemake_command import RESULTS
 
 Result = TypeVar("Result")
@@ -62,6 +62,8 @@ def check_start(cores: int | None) -> None:
         raise UserError(
             f"{Path.cwd()}: Snakemake takes braces in the name of a folder for a variable: rename the folder"
         )
+    if os.path.lexists(RESULTS) and not RESULTS.is_dir():
+        raise UserError(f"{RESULTS}{path_fault(RESULTS) or ' is a file; a folder is expected'}")
     for results in (RESULTS / file.stem for file in CAMPAIGNS.glob("*.yaml")):
         if results.is_file():
             raise UserError(f"{results} is a file, where the folder of a campaign's results is made: move it")

@@ -211,7 +211,7 @@ def _lines_of_strays(results: Path) -> Iterator[str]:
     from scaleproof.ground.json_faults import read_part
     from scaleproof.ground.records.run import METRICS
 
-    for runs in sorted(results.glob("*/runs")) if CAMPAIGNS.is_dir() else ():
+    for runs in sorted(results.glob("*/runs")):
         file = CAMPAIGNS / f"{runs.parent.name}.yaml"
         record = min(runs.glob(f"*/*/{METRICS}"), default=None)
         name = read_part(record, lambda content: str(content["campaign"])) if record else None

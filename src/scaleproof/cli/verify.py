@@ -110,12 +110,15 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     cures = []
     if newer_files:
         cures.append("Update scaleproof, and verify again")
+    renamed = [one for one in differences if RENAMED in one.problem]
+    for one in renamed:
+        cures.append(f"Name it as it was: mv {folder / one.file} {folder / one.problem.rpartition(' ')[2]}")
     if others:
         cures.append(f"Move out of {folder / 'runs'} what is no run: {', '.join(others)}")
     if runs:
         again = f", or measure again: {retry_command(campaign, runs, folder.parent)}" if campaign.is_file() else ""
         cures.append(f"Restore the files of runs{again}")
-    elif is_derived:  # a retry makes these again, too
+    elif is_derived and not renamed:  # a retry makes these again, too
         cures.append(f"What is derived is made again by: {derive_again_command(folder / 'report.html')}")
     if campaign.is_file():
         cures += beside_again(folder, [d.file for d in differences if d.file not in no_cure])

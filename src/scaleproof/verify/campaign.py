@@ -27,7 +27,16 @@ from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_
 from scaleproof.verify.claim_sentences import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
-from scaleproof.verify.manifest import CAMPAIGN, CHANGED, CRATE, FILES, LATER_FILES, LINE_ENDS, RENAMED, check_manifest
+from scaleproof.verify.manifest import (
+    CAMPAIGN,
+    CRATE,
+    FILES,
+    LATER_FILES,
+    LINE_ENDS,
+    RENAMED,
+    check_manifest,
+    each_once,
+)
 from scaleproof.verify.raw import METRICS, PLACES, Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.signature import signer_of
@@ -46,9 +55,8 @@ def folder_of(path: Path) -> Path:
     folder = path.parent if path.is_file() else path
     if not (folder / "runs").is_dir():
         if (folder / MANIFEST).is_file():
-            made = f"{folder} was made from runs, and {folder / 'runs'} is gone"
-            command = "scaleproof stale" + results_option(folder.parent)
-            raise UserError(f"{made}: restore it, or measure again: {command}")
+            made = f"{folder} was made from runs, and {folder / 'runs'} is gone: restore it, or measure again: "
+            raise UserError(f"{made}scaleproof stale" + results_option(folder.parent))
         what = _not_results(path, folder)
         hint = _campaign_hint(path) or f" Of other programs: scaleproof audit {path}" * path.is_file()
         if not hint and path.parent == RESULTS:  # nothing was measured yet, or the name is that of no campaign
@@ -166,15 +174,7 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
         what = f"{plural(len(left_over), 'run')} ({shortened(', '.join(left_over), 100)}) that the report does not have"
         cure = "were they taken out of the campaign? move them away, or take them in again and make the report"
         differences.append(Difference("runs", "", f"{what}: {cure}"))
-    # A steps.csv with another hash differs from its metrics, too: that difference stays, the manifest's is dropped.
-    hashes = [one for one in differences if one.where == "sha256"]
-    explained = {one.file for one in hashes if not one.problem.startswith(CHANGED)}
-    repeated = {one for one in hashes if one.file in explained and one.problem.startswith(CHANGED)}
-    # Of a file that cannot be read the first check says why; others find the same.
-    unreadable = [one for one in differences if one.problem.startswith(UNREADABLE)]
-    first_of_file = {one.file: one for one in reversed(unreadable)}
-    repeated |= {*unreadable} - {*first_of_file.values()}
-    return [one for one in dict.fromkeys(differences) if one not in repeated], len(runs), len(quantities)
+    return each_once(differences), len(runs), len(quantities)
 
 
 def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:

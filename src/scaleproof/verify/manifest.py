@@ -138,6 +138,21 @@ def check_manifest(folder: Path) -> list[Difference]:
     return differences + [Difference(name, "", LATER_FILE) for name in later_files]
 
 
+def each_once(differences: list[Difference]) -> list[Difference]:
+    """Return the differences without those that say of a file again what another one says better."""
+    # A steps.csv with another hash differs from its metrics, too: that difference stays, the manifest's is dropped.
+    hashes = [one for one in differences if one.where == "sha256"]
+    explained = {one.file for one in hashes if not one.problem.startswith(CHANGED)}
+    repeated = {one for one in hashes if one.file in explained and one.problem.startswith(CHANGED)}
+    # Of a file that cannot be read the first check says why. What a check looks for in vain follows from other faults.
+    unreadable = [one for one in differences if one.problem.startswith(UNREADABLE)]
+    first_of_file = {one.file: one for one in reversed(unreadable)}
+    faulted = {one.file for one in differences if one.where and one not in hashes}
+    in_vain = {one for one in unreadable if one.file in faulted and one.problem.startswith(f"{UNREADABLE}: it has no ")}
+    repeated |= ({*unreadable} - {*first_of_file.values()}) | in_vain
+    return [one for one in dict.fromkeys(differences) if one not in repeated]
+
+
 def _fault_of_file(folder: Path, name: str, expected_sha256: str, changed: str) -> Difference | None:
     """Return that a listed file is missing, or has another hash than the manifest states; None where it is right.
 

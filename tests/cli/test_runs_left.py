@@ -2,13 +2,14 @@
 
 import re
 from argparse import Namespace
+from dataclasses import replace
 
 import pytest
 from synthetic import write_failure, write_run
 
 from scaleproof.cli import run as commands
 from scaleproof.cli.analyse import collect
-from scaleproof.cli.run import _remaining_text
+from scaleproof.cli.run import _plan_run, _remaining_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.records.run import read_run
 from scaleproof.measure.launch import run as launch
@@ -74,6 +75,15 @@ def test_a_job_of_several_runs_prints_each_outcome(campaign, tmp_path, monkeypat
     failed = sorted(line for line in printed if " left" not in line)
     assert [line.partition(": ")[0] for line in failed] == ["ddp-n1x1/rep2", "ddp-n1x2/rep2"]
     assert failed[0].endswith(f"(log: {tmp_path}/sizes/runs/ddp-n1x1/rep2/train.log)")
+
+
+def test_without_torch_no_run_is_begun_and_a_command_needs_none(campaign, tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "find_spec", lambda name: None)
+    cell = campaign.cell("ddp-n1x1")
+    with pytest.raises(ModuleNotFoundError, match="No module named 'torch'"):
+        _plan_run(campaign, cell, 2, tmp_path)
+    of_command = replace(cell, workload=cell.workload.model_copy(update={"command": "python train.py"}))
+    assert _plan_run(campaign, of_command, 2, tmp_path).repeat == 2
 
 
 def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -54,17 +55,16 @@ def train(args: argparse.Namespace) -> None:
             with suppress(OSError):  # of a full disk; the console has the message
                 (args.out / LOG).write_text(f"scaleproof: {error}\n")
         raise
-    _print_outcome(f"{args.cell}/rep{args.repeat}", metrics, loaded, args.results)
+    _print_outcome(f"{args.cell}/rep{args.repeat}", metrics, loaded, args.results, args.out)
 
 
-def _print_outcome(name: str, metrics: "Timed | Failed", loaded: "LoadedCampaign", results: Path) -> None:
-    """Print the rate of the run `name` and what is left of the campaign, or why the run failed, and its log."""
+def _print_outcome(name: str, metrics: "Timed | Failed", loaded: "LoadedCampaign", results: Path, folder: Path) -> None:
+    """Print the rate of the run `name` and what is left of the campaign, or why it failed, and the log in `folder`."""
     from scaleproof.ground.records.metrics import Failed
     from scaleproof.ground.records.run import LOG
 
     if isinstance(metrics, Failed):
-        log = results / loaded.name / "runs" / name / LOG
-        text = f"{metrics.failure.failure_class}: {metrics.failure.reason} (log: {log})"
+        text = f"{metrics.failure.failure_class}: {metrics.failure.reason} (log: {folder / LOG})"
     else:
         text = f"{_rate_text(metrics)}{_remaining_text(loaded, results, metrics)}"
     print(f"{name}: {text}", flush=True)
@@ -81,9 +81,14 @@ def _rate_text(metrics: "Timed") -> str:
 
 
 def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path) -> "PlannedRun":
-    """Return the plan of a run of `cell`. The first repeat makes some steps again at its end, to be checked."""
+    """Return the plan of a run of `cell`. The first repeat makes some steps again at its end, to be checked.
+
+    Raises ModuleNotFoundError where torch is not installed, before each run would end in it.
+    """
     from scaleproof.measure.trainer.request import PlannedRun
 
+    if cell.command is None and find_spec("torch") is None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
     witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
     return PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
 
@@ -195,7 +200,7 @@ def shared_job(args: argparse.Namespace) -> None:
         """Make one run of the job, and publish it in `out`."""
         plan = _plan_run(loaded, cell, repeat, tokens_of_run(args.results, cell))
         metrics = run_one_of_several(plan, out, args.read_log)
-        _print_outcome(f"{cell.slug}/rep{repeat}", metrics, loaded, args.results)
+        _print_outcome(f"{cell.slug}/rep{repeat}", metrics, loaded, args.results, out)
         return metrics
 
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):

@@ -330,6 +330,9 @@ def test_on_a_cpu_one_size_of_each_series_says_nothing_of_the_error(tmp_path):
     made = loaded(tmp_path)
     make_runs(made, tmp_path, sizes=(2,))
     assert {entry.refusal for entry in make_forecasts(evidence(made, tmp_path)).entries} == {"no-interval"}
+    disturbed = finding("machine-busy", "suspect", "ddp-n1x2")  # to run it again would not lift it
+    entries = make_forecasts(evidence(made, tmp_path, disturbed)).entries
+    assert {entry.refusal for entry in entries} == {"no-interval"}
 
 
 def test_the_stage_writes_json_table_and_chart(tmp_path, monkeypatch):

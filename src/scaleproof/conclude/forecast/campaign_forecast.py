@@ -133,6 +133,7 @@ class Calibration:
 
     steps: dict[str, list[law.MeasuredStep]]  # series key -> steps of its cells
     unusable: dict[str, law.Unsupported]  # series key -> why a run of it cannot be used
+    sizes: dict[str, set[int]]  # series key -> devices of its cells, whether they can be used or not
     evidence: ForecastEvidence
 
     @property
@@ -174,7 +175,8 @@ class Calibration:
             )
         _check_cores(cell, self.evidence.backend)
         if reason := self.unusable.get(law.series_key(cell)):
-            raise reason
+            # What no further run of this cell lifts comes first.
+            raise _no_interval() if self._lacks_sizes(law.group_of(cell)) else reason
 
         target = law.target_of(cell)
         sizes = law.nearest_steps(steps, target)  # one measured step for each number of devices, the fewest first
@@ -205,13 +207,22 @@ class Calibration:
 
         half = half_widths_by_largest_sizes([largest.residual_per_doubling for largest in largest_sizes], distance)
         if half is None:
-            raise law.Unsupported(
-                "no-interval",
-                "public series are of GPUs and TPUs, and no series of this campaign has two sizes: nothing says how "
-                "wrong the forecast is",
-                "run one strategy on a further size",
-            )
+            raise _no_interval()
         return half, "leave-largest-out", len(largest_sizes)
+
+    def _lacks_sizes(self, group: Group) -> bool:
+        """Return whether no interval can be had, as there is no past, no public series, and one size in each series."""
+        has_past = bool(past_residuals(self.evidence.ledger, self.evidence.machine, group.level))
+        return not has_past and self.evidence.backend != "nccl" and all(len(sizes) < 2 for sizes in self.sizes.values())
+
+
+def _no_interval() -> law.Unsupported:
+    return law.Unsupported(
+        "no-interval",
+        "public series are of GPUs and TPUs, and no series of this campaign has two sizes: nothing says how "
+        "wrong the forecast is",
+        "run one strategy on a further size",
+    )
 
 
 def calibrate(evidence: ForecastEvidence, basis: Sequence[Cell]) -> Calibration:
@@ -221,15 +232,17 @@ def calibrate(evidence: ForecastEvidence, basis: Sequence[Cell]) -> Calibration:
     """
     steps: dict[str, list[law.MeasuredStep]] = {}
     unusable: dict[str, law.Unsupported] = {}
+    all_sizes: dict[str, set[int]] = {}
     for cell in basis:
         key = law.series_key(cell)
+        all_sizes.setdefault(key, set()).add(law.group_of(cell).size)
         try:
             law.check_usable(cell, evidence.findings)
         except law.Unsupported as reason:
             unusable.setdefault(key, reason)
         else:
             steps.setdefault(key, []).append(law.measured_step(cell, evidence.runs[cell.slug]))
-    return Calibration(steps, unusable, evidence)
+    return Calibration(steps, unusable, all_sizes, evidence)
 
 
 def make_forecasts(evidence: ForecastEvidence) -> Forecasts:

@@ -13,7 +13,7 @@ MEANT = [
     ("work: {steps: 10\u00b3}", "(optimizer steps).\n"),
     ("work: {steps: \u0665\u0660}", "Write 50."),
     ("work:\n  steps:5", "Write steps: 5, with a colon and a blank."),
-    ("work:\n  steps = 5", "Write steps: 5, with a colon and a blank."),
+    ("work:\n  steps = 5", "line 3: write steps: 5"),
     ("vary: {strategy: (ddp, fsdp)}", "Write [ddp, fsdp]."),
     ("vary: {strategy: !!set {ddp, fsdp}}", "vary.strategy: tags such as !!set are not allowed"),
     ("work: {steps: 5; seed: 1}", "a comma is missing"),

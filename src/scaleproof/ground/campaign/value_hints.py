@@ -150,9 +150,9 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     if percent := PER_CENT.fullmatch(text):
         if any(option.get("pattern") == PERCENT for option in options):
             return f" Write {percent[1]} %."
-        if unit.startswith("part of") and float(percent[1]) > 1:
-            of_plain = f" for {text} %" * (percent[1] == text)  # a plain 5 may be anything
-            return f" Write {float(percent[1]) / 100:g}{of_plain}."
+        is_plain = percent[1] == text
+        if unit.startswith("part of") and (not is_plain or float(text) >= 5):  # a plain 2 may be anything
+            return f" Write {float(percent[1]) / 100:g}{f' for {text} %' * is_plain}."
     if "steps" in unit and (thousands := re.fullmatch("([1-9][0-9]{0,3})k", text, re.IGNORECASE)):
         return f" Write {thousands[1]}000."
 

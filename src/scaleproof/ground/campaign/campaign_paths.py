@@ -11,7 +11,9 @@ CAMPAIGNS = Path("config/campaigns")
 # Folders of results/ that are not of a campaign.
 RESERVED = ("corpora", "downloads", "published", "job-logs", "case-studies", "forecasts", "series")
 OF_CORPORA = "is a table of corpora, no campaign; a campaign names one of its rows: workload: {corpus: NAME}"
-ROW_OF_CORPORA = re.compile(rb"^ +source: |^[a-z0-9._-]+: *\{.*source: ", re.MULTILINE)
+ROW_OF_CORPORA = re.compile(
+    rb"^(?: +|[a-z0-9._-]+: *\{.*)source: *(?:python-docs|text|jsonl|parquet|csv|hub|http|dataset)\b", re.MULTILINE
+)
 
 
 def no_campaign_error(path: Path) -> UserError:

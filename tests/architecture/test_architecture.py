@@ -66,6 +66,8 @@ FINDING = {
     "ground/campaign/campaign_paths.py",
     "ground/campaign/schema_nodes.py",
     "ground/campaign/joined_faults.py",
+    "ground/campaign/allowed_words.py",
+    "ground/campaign/look_alikes.py",
     "ground/campaign/value_hints.py",
     "ground/campaign/shared_jobs.py",
     "ground/campaign/strategies.py",

@@ -133,7 +133,7 @@ PATHS = [
     (["export", "mlflow", "results/demo", "results"], '"results" is not empty; give a new folder'),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
     (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
-    (["campaign", "show", "config/corpora.yaml"], "is no campaign file, which ends with .yaml and has a title"),
+    (["campaign", "show", "config/corpora.yaml"], "corpora.yaml is a table of corpora, no campaign; a campaign"),
     (["retry", "x.yaml", "--cell", ""], 'argument --cell: cannot be ""; allowed: one line of text that is not blank'),
     (["trace", "diff", "results/demo/runs", "hidden"], "no trace in this folder"),
     (["trace", "summary", "results/dmo"], "no such file; allowed: .sqlite (nsys export)"),

@@ -13,7 +13,7 @@ MEANT = [
     ("work: {steps: 10\u00b3}", "(optimizer steps).\n"),
     ("work: {steps: \u0665\u0660}", "Write 50."),
     ("work:\n  steps:5", "Write steps: 5, with a colon and a blank."),
-    ("work:\n  steps = 5", "Write steps: 5, with a colon and a blank."),
+    ("work:\n  steps = 5", "line 3: write steps: 5"),
     ("vary: {strategy: (ddp, fsdp)}", "Write [ddp, fsdp]."),
     ("vary: {strategy: !!set {ddp, fsdp}}", "vary.strategy: tags such as !!set are not allowed"),
     ("work: {steps: 5; seed: 1}", "a comma is missing"),
@@ -267,7 +267,7 @@ NO_YAML = [
     (HEAD + "vary:\n  strategy:\n  - ddp\n=======\n  - fsdp\n", "line 5: a merge conflict of git is not resolved"),
     (HEAD + "...\nnotes\n", 'take away what follows "---" or "..."'),
     (HEAD + "work:\n  device:cpu\n  steps: 3\n", "line 3, column 3: not valid YAML: could not find expected ':'"),
-    (HEAD + "work:\n  seed = 3\n  steps: 3\n", "line 3, column 3: not valid YAML: could not find expected ':'"),
+    (HEAD + "work:\n  seed = 3\n  steps: 3\n", "line 3: write seed: 3"),
     (HEAD + "work:\n  steps: 3: x\n", "line 3, column 11: not valid YAML: mapping values are not allowed"),
     (HEAD + "'on' 1x2\nrepeats: 3\n", "line 2, column 1: not valid YAML"),
     ("title: x\rwork: y: z\r", "line 2, column 8: not valid YAML: mapping values"),  # lines of an old Macintosh

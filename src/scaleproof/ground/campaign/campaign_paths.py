@@ -8,6 +8,12 @@ from scaleproof.ground.errors import UserError, nearest_name, path_fault
 from scaleproof.ground.snakemake_command import RESULTS
 
 CAMPAIGNS = Path("config/campaigns")
+# Folders of results/ that are not of a campaign.
+RESERVED = ("corpora", "downloads", "published", "job-logs", "case-studies", "forecasts", "series")
+OF_CORPORA = "is a table of corpora, no campaign; a campaign names one of its rows: workload: {corpus: NAME}"
+ROW_OF_CORPORA = re.compile(
+    rb"^(?: +|[a-z0-9._-]+: *\{.*)source: *(?:python-docs|text|jsonl|parquet|csv|hub|http|dataset)\b", re.MULTILINE
+)
 
 
 def no_campaign_error(path: Path) -> UserError:
@@ -26,13 +32,14 @@ def no_campaign_error(path: Path) -> UserError:
         fault = " is a folder, not a campaign file"
     elif path.exists():
         empty = "" if path.stat().st_size else "is empty, and "
-        fault = f" {empty}is no campaign file, which ends with .yaml and has a title"
+        is_table = path.suffix in (".yaml", ".yml") and ROW_OF_CORPORA.search(path.read_bytes()[:10_000])
+        fault = f" {OF_CORPORA}" if is_table else f" {empty}is no campaign file, which ends with .yaml and has a title"
     else:
         fault = ": no such campaign file" + (", and standard input is not read" if path == Path("-") else "")
 
     results = RESULTS / path.stem
     file = CAMPAIGNS / f"{path.stem}.yaml"
-    if path.stem and results.is_dir() and not file.is_file():
+    if path.stem not in ("", *RESERVED) and results.is_dir() and not file.is_file():
         fault += f"; of {results} the campaign's file, {file}, is gone"
     if not campaigns and (folder_hint := other_folder_hint()):
         return UserError(f"{path}{fault}{folder_hint}")

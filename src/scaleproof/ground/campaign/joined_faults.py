@@ -7,6 +7,13 @@ from pydantic_core import ErrorDetails
 from scaleproof.ground.campaign.schema_nodes import Schema, properties_at
 from scaleproof.ground.errors import Place, shortened
 
+# What repository, configuration and split of a data set are called: as arguments of load_dataset, and elsewhere.
+LOAD_ARGUMENTS = (
+    ("path", "dataset", "repository", "repo", "repo_id", "dataset_name", "id"),
+    ("name", "subset", "config", "config_name", "configuration", "dataset_config", "dataset_config_name"),
+    ("split",),
+)
+
 
 def value_at(data: object, place: Place) -> object:
     """Return the value at a place of a file with the content `data`."""
@@ -55,6 +62,33 @@ def join_dedented_keys(faults: dict[Place, ErrorDetails], schema: Schema, data: 
     for section, names in keys.items():
         advice = f"its keys need two blanks more before them than it has: {shortened(', '.join(names), 100)}"
         faults[section] = {**faults[section], "type": "value_error", "msg": advice}
+
+
+def join_load_arguments(faults: dict[Place, ErrorDetails], data: object) -> None:
+    """Make one fault of the arguments of `datasets.load_dataset` that stand as keys in the row of a corpus.
+
+    `data`: the content of a table of corpora.
+    """
+    for row in {place[:-1]: None for place in _unknown_keys(faults) if len(place) == 2}:
+        mapping: Any = value_at(data, row)
+        given = [next((key for key in names if key in mapping), None) for names in LOAD_ARGUMENTS]
+        keys = [key for key in given if key]
+        unknown = [place for place in _unknown_keys(faults) if place[:-1] == row and place[-1] in keys]
+        is_of_hub = mapping.get("source", "dataset") in ("dataset", "datasets", "hub", "huggingface", "hf")
+        is_meant = mapping.get("source") == "dataset" or given[1] or given[2]  # else files of a repository
+        has_name = given[0] is not None and "/" in str(mapping[given[0]])
+        if not (unknown and is_of_hub and is_meant and has_name) or "files" in mapping:
+            continue
+        defaults = zip(given, ("", "default", "train"), strict=True)
+        arguments = [str(mapping[key] if key else default) for key, default in defaults]
+        lines = [f"load: [{shortened(', '.join(arguments), 200)}]"]
+        lines += ["source: dataset"] * (mapping.get("source") != "dataset")
+        lines += ["revision: main"] * ("revision" not in mapping)
+        fault = faults[unknown[0]]
+        for key in (*keys, "source", "load"):
+            faults.pop((*row, key), None)
+        advice = f"in place of {', '.join(keys)} write {', '.join(lines)}"
+        faults[unknown[0]] = {**fault, "type": "value_error", "msg": advice}
 
 
 def _unknown_keys(faults: dict[Place, ErrorDetails]) -> list[Place]:

@@ -8,7 +8,7 @@ import re
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, has_title, no_campaign_error
+from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, RESERVED, has_title, no_campaign_error
 from scaleproof.ground.campaign.cell_checks import check_campaign
 from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, tokens_of
 from scaleproof.ground.campaign.config import Comparison
@@ -24,8 +24,6 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 TOGETHER = "together"  # of a campaign's folder: records of the jobs that hold several runs
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-# Folders of results/ that are not of a campaign.
-RESERVED = ("corpora", "downloads", "published", "job-logs", "case-studies", "forecasts", "series")
 
 
 class LoadedCampaign:

@@ -10,47 +10,38 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from scaleproof.ground.campaign.config import ENTRIES, TOKENIZER
-from scaleproof.ground.campaign.corpora import BUDGET
-from scaleproof.ground.campaign.geometry import GEOMETRY
-from scaleproof.ground.campaign.joined_faults import join_dedented_keys, join_split_lists, value_at
+from scaleproof.ground.campaign.allowed_words import NAME_WORDS, words_for_allowed
+from scaleproof.ground.campaign.campaign_paths import OF_CORPORA
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.joined_faults import (
+    join_dedented_keys,
+    join_load_arguments,
+    join_split_lists,
+    value_at,
+)
+from scaleproof.ground.campaign.look_alikes import look_alike_text, plain_letters
+from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape
 from scaleproof.ground.campaign.schema_nodes import (
     Schema,
     choices_at,
     meant_mappings,
     node_at,
     properties_at,
+    schema_of,
     union_members,
 )
 from scaleproof.ground.campaign.value_hints import (
-    LIMITS,
     OF_CELLS,
     OF_SINGLE_CELLS,
-    PERCENT,
+    PAIR,
     list_hint,
     nearest_valid_name,
     one_value_hint,
     placeholder_hint,
 )
-from scaleproof.ground.errors import Place, did_you_mean, plural, same_name, shortened
+from scaleproof.ground.campaign.yaml_faults import assignment_text
+from scaleproof.ground.errors import Place, did_you_mean, same_name, shortened
 
-# Pattern of the schema -> its meaning in words.
-NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
-PATTERNS = {
-    r"^[a-z0-9][a-z0-9._-]*$": f"a name of {NAME_WORDS}",
-    r"^[a-z0-9][a-z0-9-]*$": 'a name of lower-case letters, digits and "-"',
-    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": 'a name of letters, digits, ".", "_" and "-"',
-    r"^[\w.-]+/[\w.-]+$": "owner/name",
-    r"^[0-9a-f]{64}$": "64 hexadecimal digits",
-    r"^[0-9a-f]{40}$": "a commit, 40 hexadecimal digits",
-    r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$": "file.py:function",
-    r"^[^\s]+$": "a path without spaces",
-    TOKENIZER: f"{', '.join(ENTRIES)} or bpe-ENTRIES",
-    BUDGET: "a number with kB, MB, GB or documents",
-    PERCENT: "a percentage below 100 %",
-    r"\S": "text that is not blank",
-    GEOMETRY: "nodes x devices of each, from 1x1 to 99999x999,",
-}
 ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", re.DOTALL)  # up to a hint, or the end
 # Key that people write into a campaign -> key of a profile.
 OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account"}
@@ -86,6 +77,8 @@ def fault_messages(
     known = list(properties_at(schema, ()))
     program = next((f", but a file of {program}" for key, program in OF_PROGRAMS.items() if key in data), "")
     has_none = bool(known) and set(known).isdisjoint(data)
+    if has_none and all(isinstance(row, dict) and "source" in row for row in data.values()):
+        return [f"{path} {OF_CORPORA}"]
     if has_none and (program or not any(_key_hint((key,), known, schema, data) for key in data)):
         keys = shortened(", ".join(data), 100)
         return [f"{path} is no campaign{program}; it has {keys}; allowed: {', '.join(known)}"]
@@ -102,7 +95,7 @@ def fault_messages(
         # A missing key is only misspelt if another message says: Did you mean "key"?
         if fault["type"] == "missing" and f'"{fault["loc"][-1]}"?' in hints:
             messages.pop(place, None)
-    return _allowed_said_once(list(messages.values()))
+    return _allowed_said_once(list(dict.fromkeys(messages.values())))
 
 
 def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) -> dict[Place, ErrorDetails]:
@@ -123,6 +116,8 @@ def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) 
         faults = {place: fault for place, fault in faults.items() if place not in of_command}
     join_split_lists(faults, data)
     join_dedented_keys(faults, schema, data)
+    if not properties_at(schema, ()):  # a table of corpora
+        join_load_arguments(faults, data)
 
     outer_places = {place[:depth] for place in faults for depth in range(1, len(place))}
     return {place: fault for place, fault in faults.items() if place not in outer_places}
@@ -190,6 +185,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
         hint = "" if in_other else _key_hint(place, list(known), schema, data)
         if not hint and (in_other or (hint := did_you_mean(str(place[-1]), list(of_any)))):  # of another alternative
             hint += f" It does not go with {', '.join(key for key in mapping if key in known)}."
+        hint += look_alike_text(str(place[-1]))
         if known and place[-1] not in known:
             return f"{where}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping stands where a word is expected
@@ -203,7 +199,24 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     is_infinite = isinstance(value, float) and math.isinf(value)  # 1e400 is infinite, too
     text = "infinite" if is_infinite else shortened(json.dumps(value, default=str, ensure_ascii=False))
     fault = 'has no value (empty, null or behind a "#")' if value is None else f"cannot be {text}"
-    return f"{where}{dotted(place)} {fault}; {_allowed_sentence(place, schema, value)}"
+    if isinstance(value, str) and "=" in value and place in lines:
+        texts = path.read_text(encoding="utf-8-sig").split("\n")
+        if assignments := assignment_text(texts, lines[place] + 1):
+            return f"{path}{assignments}"
+    sentence = _allowed_sentence(place, schema, value)
+    return f"{where}{dotted(place)} {fault}; {sentence}{_task_text(sentence, data)}"
+
+
+def _task_text(sentence: str, data: dict[str, Any]) -> str:
+    """Return which task goes with the model that a `sentence` suggests; "" where it suggests none, or the task fits."""
+    workload = data.get("workload")
+    is_classification = isinstance(workload, dict) and workload.get("task") == "classification"
+    model = next((name for name in SHAPES if sentence.endswith(f' Did you mean "{name}"?')), None)
+    if model is None or isinstance(SHAPES[model], EncoderShape) == is_classification:
+        return ""
+    if is_classification:
+        return f" {model} goes with task: language-modelling; encoders are encoder-small and encoder-large."
+    return f" {model} goes with task: classification, and a corpus with labels such as ag_news."
 
 
 def _missing_text(place: Place, name: Any, schema: Schema) -> str:
@@ -215,7 +228,7 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     place_of_key = (*place, name)
     node = node_at(schema, place_of_key)
     if choices_at(node, schema):
-        return f"{dotted(place_of_key)} is missing; allowed: {_words_for_allowed(node, schema)}"
+        return f"{dotted(place_of_key)} is missing; allowed: {words_for_allowed(node, schema)}"
     description = f": {node['description']}" if node.get("description") else ""
     return f"{dotted(place_of_key)} is missing{description}"
 
@@ -226,6 +239,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     `known`: the keys that are allowed there; `data`: the file's content. Returns "" where there is nothing to suggest.
     """
     name = str(place[-1])
+    name = plain_letters(name) if look_alike_text(name) else name
     if hint := placeholder_hint(place, value_at(data, place), data):
         return hint
     section, _, own_name = name.lstrip("+~").rpartition(".")  # of "work.steps", as Hydra has it
@@ -239,6 +253,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
         return f' A colon or a blank in it only looks like one: write "{look_alike}".'
     if (pair := KEY_AND_COLON.match(name)) and pair[1] in known:  # execution:{precision: bf16}
         return f' A blank is missing behind the colon: write "{pair[1]}: " before "{shortened(pair[2], 40)}".'
+    if (pair := PAIR.fullmatch(name)) and "=" in name and pair[1] in known:
+        return f" Write {pair[1]}: {pair[2]}."
     if name != name.strip():
         return f' Write "{name.strip()}", without the blanks beside it, or what only looks like a space.'
     hint = _same_key_hint(name, known) or _top_hint(place, schema)
@@ -257,6 +273,9 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
 
     if of_profile := OF_PROFILES.get(name.removeprefix("slurm_")):
         return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
+    of_workload = properties_at(schema_of(Campaign), ("workload",))
+    if len(place) == 2 and name in of_workload and not properties_at(schema, ()):  # in a row of a corpus
+        return f" It belongs into a campaign: workload: {{{name}: ...}}."
     keys = [(section, key) for section in _sections(schema) for key in properties_at(schema, section)]
     other_name = geometry or same_name(name, (key for _, key in keys))
     if other_name and (hint := _other_section_hint(other_name, schema, of_cell, value_at(data, place))):
@@ -328,71 +347,8 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
         hint = " Variables are not filled in: write the value itself."
     elif not lists or (isinstance(value, str) and choices_at(node, schema)):  # cells: all
         hint = one_value_hint(place, value, options, schema) or hint
-    allowed = _words_for_allowed(node, schema)
+    allowed = words_for_allowed(node, schema)
     described = node_at(schema, place[:-1]) if isinstance(place[-1], int) else node  # of an entry: its list
     if not hint and allowed.startswith(("a name of", "text")) and "description" in described:
         hint = f" {described['description']}"  # says which name or text is meant
     return f"allowed: {allowed}.{hint}" if allowed else f".{hint}"
-
-
-def _words_for_allowed(node: Schema, schema: Schema) -> str:
-    """Describe in a few words what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
-    words = [word for option in union_members(node, schema) for word in _words_for_alternative(option, node, schema)]
-    if not words or {*words} == {"text", "a whole number", "a number", "true or false"}:
-        return str(node.get("description", "text, a number, true or false"))
-    return "; ".join(dict.fromkeys(words))
-
-
-def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list[str]:
-    """Return words for the values that one alternative (`option`) of a node takes.
-
-    A choice of words gives several texts, ["ddp", "fsdp"]; another type gives one, ["a whole number >= 1 (steps)"].
-    """
-    kind = option.get("type")
-    if "enum" in option or "const" in option:
-        return [str(choice) for choice in option.get("enum", [option.get("const")])]
-    if kind in ("integer", "number"):
-        noun = "a whole number" if kind == "integer" else "a number"
-        limits = [f"{sign} {option[name]}" for name, sign, _ in LIMITS if name in option]
-        unit = "" if node.get("unit", "none") == "none" else f" ({node['unit']})"  # the node's, for all alternatives
-        return [f"{noun} {' and '.join(limits)}".strip() + unit]
-    if kind == "array":
-        examples = option.get("examples") or node.get("examples")
-        like = f" like [{', '.join(map(str, examples[0]))}]" if examples else ""
-        return [_words_for_lists(option, schema) + like]
-    if kind == "object":
-        entry = option.get("additionalProperties")
-        each = f", each {_words_for_allowed(entry, schema)}" if isinstance(entry, dict) else ""
-        keys = ", ".join(option.get("properties", {}))
-        return [f"a mapping of {keys}{_example_mapping(option)}" if keys else f"a mapping of names{each}"]
-    if kind == "string":
-        return [_words_for_texts(option, node)]
-    return ["true or false"] if kind == "boolean" else []
-
-
-def _example_mapping(option: Schema) -> str:
-    """Return ` like {cells: all}`, or "" for a mapping without an example."""
-    example = json.dumps([*option.get("examples", []), ""][0]).replace('"', "")
-    return f" like {example}" if example else ""
-
-
-def _words_for_lists(option: Schema, schema: Schema) -> str:
-    """Describe the lists that an alternative takes: "a list of at least 1 entry, each ..."."""
-    least, most = option.get("minItems", 0), option.get("maxItems")
-    item: Schema = option.get("items") or [*option.get("prefixItems", []), {}][0]  # of a tuple: its first entry
-    each = f", each {_words_for_allowed(item, schema)}" if item else ""
-    if least == most:
-        return f"a list of {plural(least, 'entry', 'entries')}{each}"
-    numbers = {"at least": least, "at most": most}
-    limits = " and ".join(f"{word} {plural(number, 'entry', 'entries')}" for word, number in numbers.items() if number)
-    return f"a list of {limits}{each}" if limits else f"a list{each}"
-
-
-def _words_for_texts(option: Schema, node: Schema) -> str:
-    """Describe the texts that an alternative takes: the meaning of its pattern, the length, examples."""
-    words = PATTERNS.get(option.get("pattern", ""), "text")
-    if "maxLength" in option:
-        of_length = f" of at most {option['maxLength']} characters"
-        words = words.replace("text", f"text{of_length}", 1) if words.startswith("text") else words + of_length
-    examples = option.get("examples") or node.get("examples")
-    return f"{words} like {' or '.join(map(str, examples))}" if examples else words

@@ -11,6 +11,7 @@ from typing import Any
 
 from scaleproof.ground.campaign.command import placeholders
 from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
+from scaleproof.ground.campaign.look_alikes import look_alike_text, plain_letters
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, same_name, shortened
 
@@ -34,6 +35,7 @@ NOT_HERE = {
     "No other file is read: vary lists what differs, an alias (*x) repeats.": r"defaults|hydra|extends|inherits?"
     r"|_(target|partial|recursive|convert)_",
 }
+INCLUDES = re.compile(r"\W?(?:includes?|imports?|_?base_?|based_on|inherit_from|parent|template|ref)", re.IGNORECASE)
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 PROGRAMS = ' Programs vary by a placeholder: command: "{program}", and vary: {program: [..., ...]}.'
 FREE = (r"\S", r"^[^\s]+$")  # of texts, and of paths
@@ -47,7 +49,7 @@ SECONDS = {"seconds": 1, "minutes": 60}  # unit of a key -> its seconds
 SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([mgt])(i?)b?", re.IGNORECASE)  # 16GiB, 80G, 16000 MB
 BULLET = re.compile(r"\s*([\u2010-\u2015\u2022\u2023\u2043\u2212\u00b7*])\s+\S")  # in place of a list's hyphen
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
-PAIR = re.compile(r"(\w+)\s*[:=]\s*(.*\S)")  # a key and its value, without the blank that YAML wants
+PAIR = re.compile(r"(\w+)\s*(?:[:=]=?|[-=]>)\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
 FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, ('/', *OF_FILES)))})$")  # how a path begins or ends
 WEIGHTS = ("/", ".bin", ".pt")  # no config.json
@@ -93,6 +95,11 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
     `options`: the schemas of what the key takes. Returns "" where there is nothing to suggest.
     """
     choices = [word for option in options for word in choices_at(option, schema)]
+    if isinstance(value, str) and (letters := look_alike_text(value)):
+        plain = plain_letters(value)
+        if _is_allowed(plain, options, choices):
+            return f"{letters} Write {plain}."
+        return f"{letters}{one_value_hint(place, plain, options, schema)}"
     if isinstance(value, dict) and [*value] in (["name"], [place[-1]]):  # corpus: {name: mine}
         value = [*value.values()]
     if value is not None and not isinstance(value, list):
@@ -143,8 +150,11 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     if percent := PER_CENT.fullmatch(text):
         if any(option.get("pattern") == PERCENT for option in options):
             return f" Write {percent[1]} %."
-        if percent[1] != text and unit.startswith("part of"):  # "5 %"; a plain 5 may be anything
-            return f" Write {float(percent[1]) / 100:g}."
+        is_plain = percent[1] == text
+        if unit.startswith("part of") and (not is_plain or float(text) >= 5):  # a plain 2 may be anything
+            return f" Write {float(percent[1]) / 100:g}{f' for {text} %' * is_plain}."
+    if "steps" in unit and (thousands := re.fullmatch("([1-9][0-9]{0,3})k", text, re.IGNORECASE)):
+        return f" Write {thousands[1]}000."
 
     if fraction := re.fullmatch(r"([0-9]+)/([1-9][0-9]*)", text):
         quotient = int(fraction[1]) / int(fraction[2])
@@ -214,10 +224,13 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
     if not mappings or isinstance(value, dict):
         return ""
     nodes = [(key, node) for mapping in mappings for key, node in mapping.items()]
+    keys = {key for key, _ in nodes}
     if isinstance(value, list):
+        inner_keys = [key for entry in value for key in (entry if isinstance(entry, dict) else [""])]
+        if inner_keys and len({*inner_keys} & keys) == len(inner_keys):
+            return f' Take the "- " (or the brackets) before {", ".join(inner_keys)} away.'
         return _axis_hint(value, nodes, schema)
 
-    keys = {key for key, _ in nodes}
     text = str(value)
     if "files" in keys and FILE.search(text) and "://" not in text:  # a row of corpora
         return f" Write {{source: text, files: [{shortened(text, 60)}]}}."
@@ -225,6 +238,9 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
         return f" Write {{tokens: {json.dumps(value)}}}."
     if (pair := PAIR.fullmatch(text)) and pair[1] in keys and ": " in pair[2]:
         return f" Write {{{shortened(text)}}}."
+    pairs = [PAIR.fullmatch(part) for part in re.split(r"\s*[,;]\s*", text)]
+    if "=" in text and all(part and part[1] in keys for part in pairs):
+        return f" Write {{{', '.join(f'{part[1]}: {part[2]}' for part in pairs if part)}}}."
     if pair and pair[1] in keys:
         return f" Write {pair[1]}: {pair[2]}, with a colon and a blank."
     rounds = RANGE.fullmatch(text)  # repeats: 3-10
@@ -333,6 +349,11 @@ def placeholder_hint(place: Place, value: object, data: dict[str, object]) -> st
     `value`: of the key; `data`: the content of the file.
     """
     name = str(place[-1])
+    files: list[Any] = value if isinstance(value, list) and value else [value]
+    if INCLUDES.fullmatch(name) and all(isinstance(file, str) for file in files):
+        is_file = all(file.endswith((".yaml", ".yml")) for file in files)
+        if is_file or (len(place) == 1 and "title" in data):
+            return next(f" {hint}" for hint in NOT_HERE if hint.startswith("No other file"))
     if len(place) == 2 and isinstance(value, dict) and "source" in value:
         return f" Names of corpora stand at the top of the file, without `{place[0]}`."
     workload = data.get("workload")

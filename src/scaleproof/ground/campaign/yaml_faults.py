@@ -16,7 +16,16 @@ INDENTED = re.compile(rf"[ \t]*([^\S \t\r]|[{NO_WIDTH}])")  # by another kind of
 INDENTED_KEY = re.compile(rf"[\s{NO_WIDTH}]*[\w.-]+:(?:\s|$)")
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 # What stands before each line of a text that was copied together with it -> the words for it.
-COPIED_MARKS = {r" *\d+[.)|]?(?:\s|$)": "a line number", r"\+": "the + of a diff", r"> ?(?=\S)": "the > of a quotation"}
+COPIED_MARKS = {
+    r" *\d+(?:[.)|]?(?:\s|$)|:(?:\s*[\w#-]|$))": "a line number",
+    r"\+": "the + of a diff",
+    r" ?>": "the > of a quotation",
+    r" ?\|": "the | of a table or quotation",
+    r" ?[*\u2022](?:\s|$)": "a bullet",
+}
+ASSIGNED = re.compile(r"\s*([A-Za-z]\w*)\s*(?::?=|[-=]>)\s*(\S.*?)\s*[;,]?\s*(?:\s#.*)?")  # of other languages
+MOST_MARKED = 0.7  # share of lines with a mark from which it belongs to the copied text
+ENDED = re.compile(r"([;,]+)\s*(?:#.*)?$")  # what other languages have behind a value
 # "$ cat x", "me@host:~$ cat x", "(venv) [me@host ~]$ cat x", "PS C:\\> type x", in the first column and without ": "
 PROMPT = re.compile(r"(?:\(\S+\) )?(?:[$>\u276f]|\[?[\w.-]+@[\w.-]+[: ]?\S* ?[$%#>]|PS \S*>)(?: (?!.*: )|$)")
 # A key with its value on one line, but for an anchor and a block, behind which more may stand in the next lines.
@@ -27,6 +36,7 @@ LANGUAGES = {  # -> how a line of it begins
     "Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(",
     "TOML": r"\[[\w.-]+\]\s*$",
     "a script": r"#!",
+    "a diff": r"@@ -\d|diff --git ",
 }
 # Words of the parser -> what the author probably has to change.
 YAML_HINTS = {
@@ -47,7 +57,7 @@ YAML_HINTS = {
     "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
     "expected ',' or": 'a bracket is not closed, a comma is missing, or a text with {, [ or ": " in it needs quotes',
     "escape": "in \"...\" a backslash begins an escape such as \\n; '...' takes it as it is",
-    "for merging": "after <<: stands an alias of a section, such as *base",
+    "for merging": "after <<: stands an alias of a section, such as *base; a campaign reads no other file",
 }
 
 
@@ -60,6 +70,12 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     for number, text in enumerate(lines, 1):
         if text.startswith(("<<<<<<< ", ">>>>>>> ")) or text == "=" * 7:
             return f", line {number}: a merge conflict of git is not resolved"
+    full_lines = [text for text in lines if text.strip()]
+    for mark, words in COPIED_MARKS.items():
+        n_marked = sum(re.match(mark, text) is not None for text in full_lines)
+        if n_marked >= max(2, MOST_MARKED * len(full_lines)):  # a heading may stand above a quotation
+            others = ", and lines that are no part of the file" if n_marked < len(full_lines) else ""
+            return f": {words} stands before {'most lines' if others else 'each line'}; take them away{others}"
     for number, text in enumerate(lines, 1):
         if INDENTED.match(text):
             return indented_text(number, text)
@@ -99,6 +115,15 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         elif "mapping values" in problem and (key := WITH_VALUE.fullmatch(line_above)) and _is_below(lines, line):
             return _fault_of_deeper_key(lines, line, key[1])
         where = f", line {line + 1}, column {column + 1}"
+        end = ENDED.match(lines[min(line, len(lines) - 1)][column:])
+        if end and "<block end>" in problem:
+            return f'{where}: "{end[1]}" stands behind the value; take it away, as lines end without one'
+        assigned = assignment_text(lines, line + 1) or assignment_text(lines, line)
+        if assigned and "<block end>" not in problem:
+            return assigned
+        bulleted = {nth: key[2] for nth, text in enumerate(lines, 1) if (key := KEY.match(text)) and key[1] == "- "}
+        if "<block end>" in problem and bulleted and {*bulleted.values()} <= {*properties_at(schema_of(Campaign), ())}:
+            return f', line {min(bulleted)}: take the "- " before {", ".join(bulleted.values())} away'
     text = lines[min(mark.line, len(lines) - 1)] if mark is not None else ""
     if mark and (bullet := bullet_text(text)):
         return f", line {mark.line + 1}: {bullet}"
@@ -110,6 +135,23 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
         hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint
     return f"{where}: not valid YAML: {problem}{hint}"
+
+
+def assignment_text(lines: list[str], number: int) -> str:
+    """Return `, lines 4 and 5: write global_batch: 8, steps: 15` of lines such as "steps = 15", or "" without any.
+
+    `number`: of a line, from 1, that is one of them, else "" is returned.
+    """
+    schemas = (schema_of(Campaign), schema_of(CorpusTable))
+    nodes = [node for schema in schemas for node in (schema, *schema["$defs"].values())]
+    keys = {key for node in nodes for key in node.get("properties", {})}
+    matches = {nth: match for nth, text in enumerate(lines, 1) if (match := ASSIGNED.fullmatch(text))}
+    written = {nth: f"{match[1]}: {match[2]}" for nth, match in matches.items() if match[1] in keys}
+    if number not in written:
+        return ""
+    *others, last = map(str, written)
+    numbers = f"lines {', '.join(others)} and {last}" if others else f"line {last}"
+    return f", {numbers}: write {shortened(', '.join(written.values()), 300)}"
 
 
 def indented_text(number: int, line: str) -> str:

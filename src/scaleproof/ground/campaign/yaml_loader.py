@@ -28,6 +28,7 @@ from scaleproof.ground.campaign.yaml_faults import (
     COPIED_MARKS,
     INDENTED,
     INDENTED_KEY,
+    assignment_text,
     describe_yaml_fault,
     indented_text,
 )
@@ -95,8 +96,10 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     lines = Lines()
     data = _Reader(path, lines).to_plain(_parse_document(path), ())
     if isinstance(data, list):
-        is_key_lost = len(data) > 1  # else the list is round the whole mapping
-        cure = 'put it below its key, such as "cells:"' if is_key_lost else 'take the "- " (or the brackets) away'
+        keys = [key for entry in data if isinstance(entry, dict) for key in entry]
+        is_key_lost = len(data) > 1 and (len({*keys}) < len(keys) or not all(isinstance(entry, dict) for entry in data))
+        before = f"before {shortened(', '.join(keys), 100)} " if len(data) > 1 else "(or the brackets) "
+        cure = 'put it below its key, such as "cells:"' if is_key_lost else f'take the "- " {before}away'
         fault = f"a list stands here; {cure}: a mapping is expected, with lines such as 'key: value'"
         raise UserError(f"{path}, line {lines[()]}: {fault}")
     return data, lines
@@ -109,6 +112,11 @@ def _read_mapping(path: Path, model: type[BaseModel]) -> tuple[dict[str, Any], L
         raise UserError(f"{path} is {pointer}")
     with path.open(encoding="utf-8", errors="replace") as file:
         first_line = file.readline(200).strip()
+    if isinstance(data, str):
+        texts = path.read_text(encoding="utf-8-sig").split(LINE_END)
+        first = next(nth for nth, text in enumerate(texts, 1) if text.strip() and not text.startswith("#"))
+        if assignments := assignment_text(texts, first):
+            raise UserError(f"{path}{assignments}")
     if first_line.startswith("#!") and not isinstance(data, dict):  # of which YAML makes one text, or none
         raise UserError(f"{path} is a script ({first_line}), not YAML")
     if isinstance(data, dict):
@@ -171,6 +179,8 @@ def _parse_document(path: Path) -> Any:
             fault += "; several aliases stand in one list, <<: [*a, *b]"
         if key.isdigit():  # {steps: 1,000,000} is three keys
             fault = "a comma stands between values: write a number without commas, 1000000, and a list in brackets"
+        else:
+            fault += _first_line_text(text.split(LINE_END)[: line - 1], key, error.problem_mark.column)
         raise UserError(f"{path}, line {line}: {fault}") from None
     except MarkedYAMLError as error:
         raise UserError(f"{path}{describe_yaml_fault(error, text.split(LINE_END))}") from None
@@ -189,6 +199,16 @@ def _parse_document(path: Path) -> Any:
         number = LONG_NUMBER.search(text)
         where = f", line {text[: number.start()].count(LINE_END) + 1}" if number else ""
         raise UserError(f"{path}{where}: not valid YAML: {describe_first_fault(error)}") from None
+
+
+def _first_line_text(lines_above: list[str], key: str, column: int) -> str:
+    """Return where a key that is given twice stands first: ", first in line 3"; "" where it is in a line of others."""
+    for number, text in reversed([*enumerate(lines_above, 1)]):
+        if re.match(rf" {{{column}}}[\"']?{re.escape(key)}[\"']?\s*:", text):
+            return f", first in line {number}"
+        if text.strip() and len(text) - len(text.lstrip()) < column:
+            break
+    return ""
 
 
 def _check_size(path: Path, text: str) -> None:
@@ -273,8 +293,10 @@ class _Reader:
     def _tag_error(self, tag: object, place: Place) -> UserError:
         """Return the error for a tag such as !!python/object."""
         where = self.lines.place_prefix(self.path, place)
-        key = dotted(place)
-        return UserError(f"{where}{key}: tags such as {shortened(tag)} are not allowed; write the value alone")
+        key = f"{dotted(place)}: " if place else ""
+        is_file = re.search("include|import|extends|inherit|file", str(tag))
+        advice = "a campaign reads no other file, so write its lines here" if is_file else "write the value alone"
+        return UserError(f"{where}{key}tags such as {shortened(tag)} are not allowed; {advice}")
 
     def _plain_scalar(self, value: Any, place: Place) -> Any:
         """Convert a scalar of ruamel's own types into None, bool, int, float or str. A date becomes ISO 8601 text."""

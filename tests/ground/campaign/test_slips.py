@@ -1,0 +1,159 @@
+"""Slips of people who copy from elsewhere: the answer names the slip, and what it says to write is accepted."""
+
+import pytest
+
+from scaleproof.ground.campaign.campaign_paths import RESERVED, no_campaign_error
+from scaleproof.ground.campaign.look_alikes import LATIN, OTHERS, look_alike_text, plain_letters
+from scaleproof.ground.campaign.yaml_loader import load_campaign, load_corpora
+from scaleproof.ground.errors import UserError
+
+GOOD = "title: x\nwork:\n  global_batch: 8\n  steps: 15\nvary:\n  strategy: [ddp, zero2]\nrepeats: 6\n"
+WORK = "work:\n  global_batch: 8\n  steps: 15\n"
+
+
+def before_each_line(mark):
+    return "".join(f"{mark}{line}\n" for line in GOOD.splitlines())
+
+
+# File -> the message behind its name, or a part of it.
+REFUSED = [
+    (before_each_line("> "), ": the > of a quotation stands before each line; take them away"),
+    (before_each_line(">>"), ": the > of a quotation stands before each line; take them away"),
+    ("Ann wrote:\n\n" + before_each_line("> "), "before most lines; take them away, and lines that are no part of"),
+    (before_each_line("| "), ": the | of a table or quotation stands before each line; take them away"),
+    (before_each_line("* "), ": a bullet stands before each line; take them away"),
+    (before_each_line("7:"), ": a line number stands before each line; take them away"),
+    ("@@ -1,2 +1,2 @@\n title: x\n-repeats: 3\n+repeats: 6\n", ", line 1: this is a diff, not YAML"),
+    (
+        "- title: a\n- workload: {model: gpt2-tiny}\n- repeats: 3\n",
+        ', line 1: a list stands here; take the "- " before title, workload, repeats away: a mapping',
+    ),
+    ("title: a\n- workload: {}\n- repeats: 3\n", ', line 2: take the "- " before workload, repeats away'),
+    ("- title: a\nrepeats: 3\n", ', line 1: take the "- " before title away'),
+    (
+        "title: x\nwork:\n  - global_batch: 8\n  - steps: 9\n",
+        'Take the "- " (or the brackets) before global_batch, ste',
+    ),
+    (GOOD.replace("zero2]", "zero2];"), ', line 6, column 25: ";" stands behind the value; take it away, as lines'),
+    (GOOD.replace("zero2]", "zero2], # two"), ', line 6, column 25: "," stands behind the value; take it away'),
+    (GOOD.replace("title: x", 'title: "x";'), ', line 1, column 11: ";" stands behind the value; take it away'),
+    ("title: x\nwork:\n  global_batch = 8;\n  steps = 9 # few\n", ", lines 3 and 4: write global_batch: 8, steps: 9"),
+    ("title = x\nrepeats = 6\n", ", lines 1 and 2: write title: x, repeats: 6"),
+    (GOOD.replace("repeats: 6", "repeats := 6"), ", line 7: write repeats: 6"),
+    (GOOD.replace("  steps: 15", "  steps = 15"), ", line 4: write steps: 15"),
+    ("title: x\nwork: {global_batch = 8}\n", "unknown key work.global_batch = 8. Write global_batch: 8."),
+    ("title: x\nwork: global_batch = 8, steps = 9\n", "Write {global_batch: 8, steps: 9}."),
+    (GOOD.replace("work:", "w\u043erk:"), 'key w\u043erk. Did you mean "work"? Its "\u043e" is Cyrillic (U+043E).'),
+    (
+        GOOD.replace("steps", "\u0455t\u0435ps"),
+        'Did you mean "steps"? Its "\u0455", "\u0435" are Cyrillic (U+0455, U+04',
+    ),
+    (GOOD.replace("ddp", "dd\u03c1"), 'Its "\u03c1" is Greek (U+03C1). Write ddp.'),
+    (GOOD.replace("ddp", "\uff44dp"), 'Its "\uff44" is full-width (U+FF44). Write ddp.'),
+    ("title: x\nexecution: {geometry: 1\u04452}\n", 'Its "\u0445" is Cyrillic (U+0445). Write 1x2.'),
+    (GOOD + "include: demo.yaml\n", "unknown key include. No other file is read: vary lists what differs"),
+    (GOOD + "base: demo\n", "unknown key base. No other file is read"),
+    (GOOD + "imports: [a.yaml, b.yaml]\n", "unknown key imports. No other file is read"),
+    (GOOD + "<<: !include demo.yaml\n", "such as *base; a campaign reads no other file)"),
+    (GOOD + "execution: !include e.yaml\n", "are not allowed; a campaign reads no other file, so write its lines here"),
+    (GOOD + "include: [{strategy: fsdp}]\n", 'unknown key include. Did you mean "cells"?'),
+    (
+        "title: x\nworkload: {model: bert-base-uncased}\n",
+        '"encoder-small"? encoder-small goes with task: classification, and a corpus with labels such as ag_news.',
+    ),
+    ("title: x\nworkload: {task: classification, model: gpt2}\n", "gpt2-small goes with task: language-modelling; enc"),
+    (GOOD.replace("15", "10k"), "(optimizer steps). Write 10000."),
+    (GOOD + "repeats: 7\n", ", line 8: repeats is given twice, first in line 7"),
+    ("mine: {source: text}\nother:\n  source: text\n", " is a table of corpora, no campaign; a campaign names one of"),
+]
+
+
+@pytest.mark.parametrize(("text", "part"), REFUSED)
+def test_a_slip_is_named(tmp_path, text, part):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as fault:
+        load_campaign(path)
+    assert part in str(fault.value)
+    if part.startswith((",", ":")):
+        assert str(fault.value).startswith(f"{path}{part}")
+    assert "is it a pasted prompt" not in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        GOOD.replace("title: x", "title: steps = 15, или нет; wоrk"),
+        "title: >\n  > x\n  > y\n  1: a\n  steps = 15",
+        GOOD.replace("[ddp, zero2]", "\n    - ddp\n    - zero2"),
+        GOOD + "# > x\n# steps = 9;\n",
+        GOOD + "cells:\n- strategy: fsdp\n- strategy: single\n",
+        "title: x\nworkload: {task: classification, model: encoder-small, corpus: ag_news}\n",
+        "title: x\nworkload: {command: 'p {include}'}\nvary: {include: [a.yaml, b.yaml]}\n",
+    ],
+)
+def test_what_resembles_a_slip_is_read(tmp_path, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    assert load_campaign(path)[0].title
+
+
+def test_of_a_classification_the_model_alone_is_suggested(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("title: x\nworkload: {task: classification, model: bert-base-uncased, corpus: ag_news}\n")
+    with pytest.raises(UserError, match=r'Did you mean "encoder-small"\?$'):
+        load_campaign(path)
+
+
+OF_LOAD = "path: Salesforce/wikitext, name: wikitext-2-raw-v1, split: train"
+ROWS = [
+    (
+        f"source: dataset, {OF_LOAD}",
+        "mine.path: in place of path, name, split write load: [Salesforce/wikitext, wikitext-2-raw-v1, train], "
+        "revision: main",
+    ),
+    (f"source: dataset, {OF_LOAD}, revision: v1", "split write load: [Salesforce/wikitext, wikitext-2-raw-v1, train]"),
+    (f"source: huggingface, {OF_LOAD}", "wikitext-2-raw-v1, train], source: dataset, revision: main"),
+    ("source: dataset, dataset: a/b, split: test", "in place of dataset, split write load: [a/b, default, test], rev"),
+    ("source: hub, path: a/b, revision: v1, files: [x.txt], format: text", 'unknown key mine.path. Did you mean "fi'),
+    ("source: text, files: [a.txt], validation_fraction: 10", "(part of them). Write 0.1 for 10 %."),
+    ("source: text, files: [a.txt], validation_fraction: 1", "(part of them)."),
+    ("source: text, files: [a.txt], tokenizer: bytes", "It belongs into a campaign: workload: {tokenizer: ...}. All"),
+]
+
+
+@pytest.mark.parametrize(("row", "part"), ROWS)
+def test_a_row_of_a_corpus_is_answered_with_what_to_write(tmp_path, row, part):
+    path = tmp_path / "corpora.yaml"
+    path.write_text(f"mine: {{{row}}}\n")
+    fault = load_corpora(path)[1]["mine"]
+    assert part in fault
+    assert len(fault.splitlines()) == 1
+
+
+def test_what_to_write_for_the_arguments_of_load_dataset_is_sound(tmp_path):
+    path = tmp_path / "corpora.yaml"
+    path.write_text("mine: {source: dataset, load: [Salesforce/wikitext, wikitext-2-raw-v1, train], revision: main}\n")
+    assert [*load_corpora(path)[0]] == ["mine"]
+
+
+def test_the_table_of_corpora_is_no_campaign_whose_file_is_gone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in (*RESERVED, "mine"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+    path = tmp_path / "corpora.yaml"
+    path.write_text("mine:\n  source: text\n  files: [a.txt]\n")
+    assert str(no_campaign_error(path)).startswith(f"{path} is a table of corpora, no campaign; a campaign names")
+    path.write_text("anonymous: true\n")
+    assert "is no campaign file, which ends with .yaml" in str(no_campaign_error(path))
+    for name in RESERVED:
+        assert "is gone" not in str(no_campaign_error(tmp_path / f"{name}.yml"))
+    assert "mine.yaml, is gone" in str(no_campaign_error(tmp_path / "mine.yaml"))
+
+
+def test_letters_that_look_latin():
+    assert len(OTHERS) == len(LATIN)
+    assert plain_letters("w\u043erk") == "work"
+    for text in ("work", "w\u00f6rk", "\u0440\u0430\u0431\u043e\u0442\u0430", "stra\u200btegy", ""):
+        assert look_alike_text(text) == ""

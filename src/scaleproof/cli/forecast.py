@@ -169,8 +169,8 @@ def plan(args: argparse.Namespace) -> None:
     from scaleproof.ground.files import now_utc
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
-    price_date = args.price_date or date.today().isoformat()
-    price = None if args.price is None else Price(args.price, args.currency, price_date)
+    price = None if args.price is None else Price(args.price, args.currency, args.price_date or f"{date.today()}")
+    load_possible_campaign(args.campaign, args.results)  # raises UserError where no machine can run any cell
     evidence = read_evidence(args.campaign, args.results)
     times = run_times(args.results, evidence.loaded.name, named=args.device)
     result = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
@@ -259,8 +259,9 @@ def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_command_times, read_measured
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
     from scaleproof.conclude.forecast.sweep_file import read_sweeps
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    loaded = load_possible_campaign(campaign, results)
+    loaded = LoadedCampaign(campaign, results)
     damaged: list[str] = []
     measured = read_measured(loaded, results, damaged)
     command_times_s = read_command_times(loaded, results, damaged)

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -222,6 +223,18 @@ def test_files_of_equal_names_are_told_apart_in_every_format(project, monkeypatc
         assert github(audit, roots).startswith(f"::warning file={place},line=6,")
         (result,) = json.loads(sarif(audit, roots, ""))["runs"][0]["results"]
         assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": place}
+
+
+def test_what_is_in_an_archive_or_is_no_file_stands_at_the_path_that_holds_it(project, monkeypatch):
+    monkeypatch.chdir(project)
+    (project / "a").mkdir()
+    with zipfile.ZipFile("a/b.zip", "w") as archive:
+        archive.writestr("results.md", FAULTY)
+    (project / "docs/results.md").write_text(SOUND.replace("3600", "3612"))
+    for roots in ([Path("docs"), Path("a")], [Path("a/b.zip"), Path("docs")], [Path("a")]):
+        audit = audit_paths(roots)
+        assert audit.findings[0].runs[0].endswith("b.zip!/results.md:6")
+        assert github(audit, roots).startswith("::warning file=a/b.zip,line=1,")
 
 
 def test_of_one_path_places_are_named_below_it(project):

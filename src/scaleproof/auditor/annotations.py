@@ -1,6 +1,7 @@
 """An audit for machines that show it beside the lines of a change: SARIF 2.1.0, and the commands of GitHub Actions."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,8 +59,8 @@ def _located(place: str, paths: Sequence[Path]) -> Location:
         file = paths[0] / name
     if file.exists() and any(map(file.is_relative_to, paths)):
         return Location(file, line)
-    file_alone, _, part = name.partition("#") if "#" in name else name.partition("!/")
-    if part:
+    file_alone = re.split("#|!(?:/|$)", name)[0]
+    if file_alone != name:
         return replace(_located(file_alone, paths), line=None)
     return Location(next(filter(file.is_relative_to, paths), paths[0]), None)
 

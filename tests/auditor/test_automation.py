@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -201,6 +202,65 @@ def test_a_finding_stands_at_its_file_whatever_else_was_audited(project, paths):
     (project / "README.md").write_text(SOUND)
     done = scaleproof("audit", *paths, "--format", "github", cwd=project)
     assert "::warning file=docs/results.md,line=6,title=efficiency-not-in-table::" in done.stdout.splitlines()[0]
+
+
+SAME_NAMES = [("docs", "results.md"), ("other", "docs/results.md"), ("other/results.md", "docs/results.md")]
+
+
+@pytest.mark.parametrize("paths", [*SAME_NAMES, ("other", "docs"), ("docs", "other", "docs/results.md")])
+def test_files_of_equal_names_are_told_apart_in_every_format(project, monkeypatch, paths):
+    """The path is printed as it was given: here with its folder. Only docs/results.md has a fault."""
+    monkeypatch.chdir(project)
+    Path("other").mkdir()
+    Path("results.md").write_text(SOUND.replace("3600", "3612"))
+    Path("other/results.md").write_text(SOUND.replace("3600", "3590"))
+    for given in (paths, paths[::-1], [project / path for path in paths]):
+        roots = [*map(Path, given)]
+        place = str(project / "docs/results.md") if roots[0].is_absolute() else "docs/results.md"
+        audit = audit_paths(roots)
+        assert audit.findings[0].runs == [f"{place}:6"]
+        assert f"{place}:6: " in audit_text(audit)
+        assert github(audit, roots).startswith(f"::warning file={place},line=6,")
+        (result,) = json.loads(sarif(audit, roots, ""))["runs"][0]["results"]
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": place}
+
+
+def test_what_is_in_an_archive_or_is_no_file_stands_at_the_path_that_holds_it(project, monkeypatch):
+    monkeypatch.chdir(project)
+    (project / "a").mkdir()
+    with zipfile.ZipFile("a/b.zip", "w") as archive:
+        archive.writestr("results.md", FAULTY)
+    (project / "docs/results.md").write_text(SOUND.replace("3600", "3612"))
+    for roots in ([Path("docs"), Path("a")], [Path("a/b.zip"), Path("docs")], [Path("a")]):
+        audit = audit_paths(roots)
+        assert audit.findings[0].runs[0].endswith("b.zip!/results.md:6")
+        assert github(audit, roots).startswith("::warning file=a/b.zip,line=1,")
+
+
+def test_of_one_path_places_are_named_below_it(project):
+    for given, place in (("docs", "results.md:6"), (".", "docs/results.md:6"), ("docs/results.md", "results.md:6")):
+        assert audit_paths([project / given]).findings[0].runs == [place]
+
+
+def test_runs_given_by_files_of_equal_names_are_told_apart_by_their_folders(tmp_path):
+    """A folder that both lie in, here with a number of devices, says nothing of one run."""
+    logs = {}
+    for folder, rate in (("before", 4567), ("after", 5678)):
+        logs[folder] = tmp_path / "1gpu_or_8gpus" / folder / "run1.log"
+        logs[folder].parent.mkdir(parents=True)
+        logs[folder].write_text("".join(f"step: {n} tokens/s: {rate + n}\n" for n in range(9)))
+    audit = audit_paths([*logs.values()])
+    assert audit.runs == [str(path) for path in logs.values()]
+    assert any(finding.code == "devices-unknown" for finding in audit.findings)
+    assert audit_paths([logs["before"]]).runs == ["run1.log"]
+
+
+def test_standard_input_is_a_place_beside_files(project):
+    (project / "other.md").write_text(SOUND)
+    for paths in (["-"], ["other.md", "-"], ["-", "other.md"]):
+        command = [sys.executable, "-m", "scaleproof", "audit", *paths, "--format", "github"]
+        done = subprocess.run(command, cwd=project, input=FAULTY, capture_output=True, text=True, check=False)
+        assert done.stdout.startswith("::warning file=-,line=6,title=efficiency-not-in-table::")
 
 
 def test_sarif_names_rule_level_file_and_line(project):

@@ -278,6 +278,20 @@ def test_other_units_are_converted_where_batch_and_length_are_stated(tmp_path):
         compare_external(rate, time, [])
 
 
+@pytest.mark.parametrize(("world_size", "fault"), [(1, ""), (4, "world_size: 1 and seq_len are enough; of several")])
+def test_samples_become_tokens_by_the_length_alone_where_they_are_of_all_devices(tmp_path, world_size, fault):
+    samples = printed(tmp_path / "a", "a.log", "step: {k} loss: {loss:.4f} samples/s: {figure:.2f}").parent
+    tokens = printed(tmp_path / "b", "b.log", "step: {k} loss: {loss:.4f} tokens/s: {figure:.2f}").parent
+    for folder in (samples, tokens):
+        facts = f"{{world_size: {world_size}, seq_len: 512}}"
+        write_atomic(folder / "claims.yaml", f'scaleproof_claims: "1.0"\nruns: {{{folder.name}: {facts}}}\n')
+    if not fault:
+        assert compare_external(samples, tokens, []).unit == "tokens/s (by batch and length)"
+        return
+    with pytest.raises(UserError, match=fault):
+        compare_external(samples, tokens, [])
+
+
 def test_a_refusal_says_what_was_seen(tmp_path):
     rate = printed(tmp_path, "rate.log", "step: {k} loss: {loss:.4f} samples/s: {figure:.2f}")
     time = printed(tmp_path, "time.log", "step: {k} loss: {loss:.4f} step_time_ms: {figure:.2f}")

@@ -16,6 +16,10 @@ from scaleproof.measure.machine import allocation
 WORDS = [
     (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
     (["campaign show config/x.yaml"], "Several words in quotes are one; without them: scaleproof campaign show config"),
+    (["--verify", "results/demo"], 'before a command. Did you mean "scaleproof verify results/demo"? Allowed'),
+    (["--gate", "r", "--baseline", "b"], 'Did you mean "scaleproof gate r --baseline b"?'),
+    (["--audit", "x"], 'Did you mean "scaleproof audit x"?'),
+    (["--foo", "results/demo"], "before a command. A command comes first: scaleproof audit results/demo."),
     (["frontier", "x.yaml", "y", "--limit", "-4GB"], 'not "-4GB", which is written --limit=-4GB'),
     (["frontier", "x.yaml", "y", "--limit=-4GB"], 'argument --limit: cannot be "-4GB"; allowed: a number with MB'),
     (["publish", "x", "--author", "-x"], 'not "-x", which is written --author=-x'),

@@ -1,16 +1,20 @@
 """An audit for machines that show it beside the lines of a change: SARIF 2.1.0, and the commands of GitHub Actions."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.audit import Audit, OwnFinding
+from scaleproof.auditor.read.file_names import PIPED
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import meaning_of
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.records.run import METRICS
+
+STANDARD_INPUT = Path("-")  # as it is given to the audit
 
 
 @dataclass(frozen=True)
@@ -38,24 +42,27 @@ def _metrics_of(place: str, folder: Path) -> Path:
 def _located(place: str, paths: Sequence[Path]) -> Location:
     """Return the file and line of a finding's `place`: "results.md:7" is line 7 of runs/results.md for paths ["runs"].
 
-    An audit names files by their path below `paths`, what it was given; with several paths the name of the path comes
-    first: "runs/results.md:7". A part of a file ("a.ipynb#cell:3") gets no line; what is no file the first path, too.
+    An audit names files by their path below `paths`, what it was given; of several paths by the path as it was given:
+    "runs/results.md:7". A part of a file ("a.ipynb#cell:3", "a.zip!/b.md") gets no line; what is no file gets the path
+    that it begins with, else the first path.
     """
     name, _, number = place.rpartition(":")
     line = int(number) if name and number.isdecimal() else None
     name = name if line is not None else place
-    parts = Path(name).parts
-    for path in paths:
-        if path.is_file() and path.absolute().parts[-len(parts) :] == parts:  # `name` may begin with its folders
-            return Location(path, line)
-        # `name` lies below the path itself ("results.md" in runs), or, where it begins with the name of the path
-        # ("runs/results.md"), below a parent of it.
-        for folder in (path, *path.parents):
-            file = folder / name
-            if file.is_relative_to(path) and file.exists():
-                return Location(file, line)
-    file_alone, _, part = name.partition("#")
-    return replace(_located(file_alone, paths), line=None) if part else Location(paths[0], None)
+    if name == PIPED and STANDARD_INPUT in paths:
+        return Location(STANDARD_INPUT, line)
+    file = Path(name)
+    if len(paths) == 1 and paths[0].is_file():  # its name may begin with its folder
+        is_named = paths[0].absolute().parts[-len(file.parts) :] == file.parts
+        file = paths[0] if is_named else file
+    elif len(paths) == 1:
+        file = paths[0] / name
+    if file.exists() and any(map(file.is_relative_to, paths)):
+        return Location(file, line)
+    file_alone = re.split("#|!(?:/|$)", name)[0]
+    if file_alone != name:
+        return replace(_located(file_alone, paths), line=None)
+    return Location(next(filter(file.is_relative_to, paths), paths[0]), None)
 
 
 SARIF_LEVELS = {"invalid": "error", "suspect": "warning", "note": "note"}

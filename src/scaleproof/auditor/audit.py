@@ -13,6 +13,7 @@ from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import BREAKS, gather, has_result
+from scaleproof.auditor.read.file_names import name_of_root
 from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -100,12 +101,13 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
     Raises UserError where a path is missing, where nothing in it is a result, or no run is known by such a part.
     """
     evidence = gather(paths, given)
+    names = [name_of_root(path, len(paths) > 1) for path in paths]
     try:
-        result = audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
+        result = audit_gathered(evidence, " ".join(names))
         _check_names(given or {}, {*result.runs, *(file for run in evidence.runs for file in run.files)}, result.runs)
         return result
     except NoResult:  # a fault of a path itself, as an empty file, says more
-        if faults := [f"{printable(path.name)}{fault}" for path in paths if (fault := _fault_of(path))]:
+        if faults := [f"{name}{fault}" for name, path in zip(names, paths, strict=True) if (fault := _fault_of(path))]:
             raise NoResult("; ".join(faults)) from None
         raise
 

@@ -122,10 +122,14 @@ def _rates_in_common_unit(
                 return unit, remark, [[of_run[unit] for of_run in of_side] for of_side in rates.values()]
     printed = {side: set[str]().union(*map(_rates_by_unit, runs)) for side, runs in sides.items()}
     units = [f"{side} has {', '.join(sorted(of_side))}" for side, of_side in printed.items()]
+    of_samples = (
+        ". For samples/s of one device world_size: 1 and seq_len are enough; of several, the log must say that "
+        "they are of all, or print step times"
+    ) * any("samples/s" in of_side and "steps/s" not in of_side for of_side in printed.values())
     raise UserError(
         f"rates are in different units: {'; '.join(units)}. {claims_faults}Let both print the same one, or "
         "compare folders, each with a claims file in it that states the work of a step (docs/audit.md): "
-        "runs: {NAME: {world_size: 1, global_batch: 8, seq_len: 512}}"
+        f"runs: {{NAME: {{world_size: 1, global_batch: 8, seq_len: 512}}}}{of_samples}"
     )
 
 

@@ -75,6 +75,8 @@ class Parser(argparse.ArgumentParser):
             hint = _command_hint(self.prog, action, str(value))
             first_word = sys.argv[1] if len(sys.argv) > 1 else ""
             if first_word.startswith("-"):  # an unknown option, whose value may have been taken for the command
+                if (command := first_word.strip("-")) in choices:
+                    hint = f' Did you mean "{shortened(" ".join([self.prog, command, *sys.argv[2:]]))}"?'
                 hint = f' "{first_word}" is no option before a command.{hint}'
         raise argparse.ArgumentError(action, f'there is no "{value}".{hint} Allowed: {", ".join(choices)}')
 

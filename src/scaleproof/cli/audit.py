@@ -117,13 +117,15 @@ def _standard_input_as_file(paths: list[Path]) -> Iterator[list[Path]]:
     if STANDARD_INPUT not in paths:
         yield paths
         return
+    from scaleproof.auditor.read.file_names import PIPED
+
     text = sys.stdin.buffer.read(MOST_PIPED + 1) if sys.stdin else b""  # None: it is closed
     if len(text) > MOST_PIPED:
         raise UserError(f"standard input has more than {MOST_PIPED >> 20} MiB; write it to a file, and name that")
     if not text.strip():
         raise UserError("standard input is empty; a table, a log or a record of results is expected (docs/audit.md)")
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "standard-input"
+        file = Path(folder) / PIPED
         file.write_bytes(text)
         yield [file if path == STANDARD_INPUT else path for path in paths]
 

@@ -377,6 +377,17 @@ def test_lines_show_that_a_rate_follows_from_the_time(tmp_path, smoothing, facto
     assert (found.severity if found else None) == severity
 
 
+@pytest.mark.parametrize(("varied_s", "is_noted"), [(0.01, True), (0.0005, False)])
+def test_one_bad_line_of_a_fork_is_noted_where_times_show_what_its_rates_follow_from(tmp_path, varied_s, is_noted):
+    times = [0.25 + varied_s * (k % 3 - 1) for k in range(20)]
+    line = "iter {}: loss {:.4f}, time {:.2f}ms, mfu 35.10%, tok/sec {:.0f}\n"
+    rates = [491_520 / s * (1.9 if k == 12 else 1) for k, s in enumerate(times)]
+    lines = (line.format(10 * k, 4 - k / 20, 1000 * times[k], rate) for k, rate in enumerate(rates))
+    file("train.log", "".join(lines))(tmp_path)
+    found = findings(tmp_path).get("rate-times-time")
+    assert ((found.severity, found.evidence[:8]) if found else None) == (("note", "line 13:") if is_noted else None)
+
+
 @pytest.mark.parametrize(("rate", "is_noted"), [(35.5, True), (4.1, False)])
 def test_a_rate_far_above_all_other_lines_is_noted(tmp_path, rate, is_noted):
     entry = ':::MLLOG {{"time_ms": {ms}, "key": "{key}", "value": {value}}}\n'

@@ -312,3 +312,17 @@ def test_a_ratio_to_the_baselines_of_two_sections_is_a_range(tmp_path, second, s
     lines = "| GPUs | images/s |\n|---|---|\n| **Small** | |\n| 1 | 100 |\n| 8 | 780 |\n"
     more = "| **Large** | |\n| 1 | 20 |\n| 8 | 150 |\n" if second else ""
     assert [line.recomputed for line in readings(tmp_path, lines + more)] == speedups
+
+
+@pytest.mark.parametrize(
+    ("value", "reasons"),
+    [
+        ("fast", ['metrics.json: tokens_per_sec is "fast", which is no number']),
+        *((sound, []) for sound in (4567, "4567", "n/a", "-", "~4567")),
+    ],
+)
+def test_a_word_in_place_of_a_number_is_named(tmp_path, value, reasons):
+    record = {"model": "gpt2", "gpus": 4, "tokens_per_sec": value, "step_time_ms": 120}
+    (tmp_path / "metrics.json").write_text(json.dumps(record))
+    audit = audit_paths([tmp_path])
+    assert (audit.not_read.get("unknown form", []), audit.findings) == (reasons, [])

@@ -249,7 +249,7 @@ def test_what_this_user_may_not_open_ends_with_exit_code_2(tmp_path, monkeypatch
     (tmp_path / "t.csv").write_text(TABLE)
     assert scaleproof("audit", "t.csv", cwd=tmp_path).returncode == 0
 
-    def closed(folder, unread, own_run):
+    def closed(folder, unread, own_run, name_of):
         from scaleproof.auditor.read.reported import Unread
 
         unread.append(Unread("runs", "Permission denied", "permission"))

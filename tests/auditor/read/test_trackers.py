@@ -248,3 +248,12 @@ def test_the_durations_of_phones_are_no_results(tmp_path):
     phones = [{"phone": "ah", "duration": 0.07, "start": 0.1}, {"phone": "t", "duration": 0.1, "start": 0.17}]
     (tmp_path / "a.json").write_text(json.dumps({"words": [{"word": "at", "phones": phones}]}))
     assert gather([tmp_path]).tables == []
+
+
+@pytest.mark.parametrize("rate", [81_920, 61_440, 20_480, 163_840])
+def test_the_tokens_that_a_trainer_has_seen_are_understood_and_no_side_of_a_product(tmp_path, rate):
+    """They are of all ranks and sessions; the rate of this session (61,440: resumed), once of one device (20,480)."""
+    results = {"train_runtime": 800.0, "num_input_tokens_seen": 65_536_000, "train_tokens_per_second": rate}
+    (tmp_path / "all_results.json").write_text(json.dumps(results))
+    audit = audit_paths([tmp_path])
+    assert (audit.figures.not_understood, audit.columns_not_understood, audit.findings) == (0, [], [])

@@ -153,7 +153,8 @@ class AuditContext:
         """Return the runs that a published claim means by `part`: those so called, else those with it in their name."""
         if part not in self._named:
             exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
-            self._named[part] = exact or [run for run in self.runs if part in run.name]
+            files = [run for run in self.runs if run.name.endswith(f"/{part}")]
+            self._named[part] = exact or files or [run for run in self.runs if part in run.name]
         return self._named[part]
 
     def findings_of(self, check: Check["AuditContext"]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 __all__ = [
     "discover",
+    "file_names",
     "headings",
     "logged_steps",
     "logs",

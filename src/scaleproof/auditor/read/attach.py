@@ -34,6 +34,7 @@ class Reading:
     """What one call of `gather` collects along the way."""
 
     evidence: Evidence
+    shared_folder: str = ""  # that the names of all files begin with, "logs/", and no name of a run is meant by
     claims_of_folders: list[tuple[str, str, FactsByPart]] = field(default_factory=list)  # folder, file and its facts
     stores: dict[Path, tuple[SeriesReader, Path]] = field(default_factory=dict)  # of MLflow: folder of a run, a metric
     launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
@@ -54,7 +55,7 @@ def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
 
     file, _, part = run.name.partition("#")  # "train.log", "2" of "train.log#2"
     run.files = [file]
-    run.details["folder"] = folder_of(path)
+    run.details |= {"folder": folder_of(path), "shared_folder": reading.shared_folder}
     is_generic = path.name in GENERIC or PREFIX in path.name  # PREFIX: of TensorBoard's event files
     if is_generic and Path(file).parent != Path("."):
         run.name = str(Path(file).parent) + (f"#{part}" if part else "")
@@ -92,12 +93,12 @@ def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
     _mark_copies(reading)
     _join_checkpoints(evidence)
     _make_names_unique(evidence.runs)
-    evidence.tables = _join_tables(evidence.tables)
+    evidence.tables = _join_tables(evidence.tables, evidence.named_files)
 
 
 def _note_claims_of_no_run(reading: Reading) -> None:
     """Note each name below `runs` of a claims file that means no run."""
-    names = [*(run.name for run in reading.evidence.runs), *reading.evidence.own_runs]
+    names = [*(run.own_name for run in reading.evidence.runs), *reading.evidence.own_runs]
     for home, file, facts_by_part in reading.claims_of_folders:
         folders_meant = {part for run in reading.evidence.runs for part in _folder_names(run, home, reading)}
         for part in facts_by_part:
@@ -116,12 +117,12 @@ def _complete_from_claims(run: ReportedRun, reading: Reading) -> None:
         if not Path(run.details["folder"]).is_relative_to(home):
             continue  # the claims file is beside other runs
         for part, facts in facts_by_part.items():
-            if published_claims.is_named(run.name, part):
+            if published_claims.is_named(run.own_name, part):
                 published_claims.complete(run, facts)
         folder_names = _folder_names(run, home, reading)
         for part in [part for part in facts_by_part if part in folder_names]:
             below = (other for other in reading.evidence.runs if Path(other.details["folder"]).is_relative_to(home))
-            if not any(published_claims.is_named(other.name, part) for other in below):
+            if not any(published_claims.is_named(other.own_name, part) for other in below):
                 published_claims.complete(run, facts_by_part[part])
 
 
@@ -210,8 +211,11 @@ def _make_names_unique(runs: list[ReportedRun]) -> None:
         names_so_far.add(run.name)
 
 
-def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
-    """Return the tables. Tables of one row with the same headings (runs/a.json, runs/b.json) become one table."""
+def _join_tables(tables: list[ReportedTable], named_files: set[Path]) -> list[ReportedTable]:
+    """Return the tables. Tables of one row with the same headings (runs/a.json, runs/b.json) become one table.
+
+    `named_files`: files that were given to the audit side by side belong together in whatever folders they lie.
+    """
     result: list[ReportedTable] = []
     tables_of_one_row: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)  # by folder and form
     common_names = _names_in_several_folders(tables)
@@ -222,6 +226,7 @@ def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
         path = Path(table.file)
         # One name in several folders: there is a folder for each run, and their parent has them all.
         home = path.parent.parent if path.name in common_names else path.parent
+        home = Path() if path in named_files else home
         tables_of_one_row[(str(home), table.form)].append(table)
 
     for (folder, _), pieces in tables_of_one_row.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from scaleproof.auditor.read import (
     csv_logs,
     csv_runs,
+    file_names,
     logs,
     monitor_logs,
     published_claims,
@@ -28,7 +29,7 @@ from scaleproof.auditor.read.json_text import begins_like_json
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.table_files import read_csv_table, read_notebook_file, read_plain_text, read_spreadsheet
-from scaleproof.auditor.read.text_files import TextFile, UnreadableFile, printable
+from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
 from scaleproof.ground.files import DISK_FULL
 from scaleproof.ground.pointers import pointer_fault
 from scaleproof.ground.records.run import METRICS
@@ -62,12 +63,13 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         text_files.check_root(root)
     text_files.check_some_text(paths)
 
-    reading = Reading(Evidence(named_files=set(paths)))
+    reading = Reading(Evidence(named_files=set(paths)), shared_folder=file_names.shared_folder(paths))
     with contextlib.ExitStack() as unpacked:
         note_own_run = partial(text_files.note_own_run, reading.evidence)
         for root in paths:
-            for path in text_files.files_below(root, reading.evidence.unread, note_own_run):
-                _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
+            name = partial(file_names.name_of, root, len(paths) > 1)
+            for path in text_files.files_below(root, reading.evidence.unread, note_own_run, name):
+                _take(reading, root, path, name(path), unpacked)
         own_runs = {Path(run).resolve(): run for run in reading.evidence.own_runs}
         reading.evidence.own_runs = list(own_runs.values())  # each once, however many of `paths` hold it
         if reading.stores:
@@ -88,15 +90,6 @@ def has_result(evidence: Evidence) -> bool:
     has_stated_figure = any(not stated.hypothetical for stated in evidence.stated_figures)
     has_lost_result = any(file.kind in KINDS_OF_LOST_RESULTS for file in evidence.unread)
     return any(results) or has_stated_figure or has_lost_result
-
-
-def _name(root: Path, path: Path, several: bool) -> str:
-    """Return the name of a file in reports: its path below `root`, or below its parent with `several` roots."""
-    if root.is_dir():
-        return printable(str(path.relative_to(root.parent if several else root)))
-    folder = root.absolute().parent.name
-    needs_folder = path.name in GENERIC and folder  # "a/results.json"
-    return printable(f"{folder}/{path.name}" if needs_folder else path.name)
 
 
 def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
@@ -132,15 +125,16 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
     """Read the files of an archive under its name, one level deep. Runs of our own are read there as files, too."""
     folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
+    name_of = partial(file_names.name_in_archive, name, folder)
     for reason in unpack(path, folder):
         reading.evidence.unread.append(Unread(f"{name}!", reason, "limit"))
 
-    for member in text_files.files_below(folder, reading.evidence.unread, lambda folder, names: False):
-        member_name = f"{name}!/{printable(str(member.relative_to(folder)))}"
+    for member in text_files.files_below(folder, reading.evidence.unread, lambda folder, names: False, name_of):
         if text_files.is_archive(member):
-            reading.evidence.unread.append(Unread(member_name, "an archive inside an archive is not opened", "limit"))
+            reason = "an archive inside an archive is not opened"
+            reading.evidence.unread.append(Unread(name_of(member), reason, "limit"))
         else:
-            _take(reading, folder, member, member_name, unpacked)
+            _take(reading, folder, member, name_of(member), unpacked)
 
 
 def _read(reading: Reading, path: Path, name: str) -> bool:

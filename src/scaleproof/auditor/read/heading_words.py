@@ -131,7 +131,7 @@ text: notes|note|comment|comments|description|date|source|link|log|logs|remarks|
     observation|reference|url|file|run dir|path|timestamp|explanation|reason|author|wandb|meaning|when to use|best for|
     use case|why|pros|cons|seed|output|metrics path|run dir curated|config file|started at|ended at|created at|hostname|
     host|node name|driver|cuda|cuda version|pytorch version|torch version|python version|torch|user|analysis|
-    comments notes|interpretation|takeaway|insight|recommendation
+    num input tokens seen|comments notes|interpretation|takeaway|insight|recommendation
 metric: metric|metrics|measure|quantity|measurement|statistic|parameter|aspect|property|indicator|category|feature|item|
     kpi|field|key
 """

@@ -15,10 +15,10 @@ from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSp
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import TextFile, UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_json_steps, tag_of, whole_step
-from scaleproof.ground.errors import describe_first_fault
+from scaleproof.ground.errors import describe_first_fault, shortened
 from scaleproof.ground.json_faults import keys_given_twice
 
-MOST_BROKEN = 5  # lines of one file that are named
+MOST_BROKEN = 5  # lines or keys of one file that are named
 KEY_OF_KNOWN_PROGRAM = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
 INFINITE = re.compile(r'"([^"\n]{1,120})"\s*:\s*-?Infinity\b')
 TRACE = re.compile(r'"traceEvents"\s*:|execution_trace\|thread|"deviceProperties"\s*:|"ph"\s*:\s*"[XBEM]"')
@@ -72,6 +72,10 @@ def _add_run_or_table(reading: Reading, file: TextFile, run: ReportedRun | None,
     table = results_of(data, file.name, text)
     if table is not None:
         reading.evidence.tables.append(table)
+        words = {heading: cell for row in table.rows for heading, cell in row.not_understood.items()}
+        for heading in [heading for heading, cell in words.items() if not any(map(str.isdigit, cell))][:MOST_BROKEN]:
+            reason = f'{heading} is "{shortened(words[heading], 40)}", which is no number'
+            reading.evidence.unread.append(Unread(file.name, reason, "unknown form"))
     return table is not None
 
 

@@ -130,10 +130,15 @@ class ReportedRun:
         self.memory_reported_bytes = max(self.memory_reported_bytes or 0.0, reported_bytes or 0.0) or None
 
     @property
+    def own_name(self) -> str:
+        """The name below the folder that all audited paths lie in: what that is called says nothing of one run."""
+        return self.name.removeprefix(self.details.get("shared_folder", ""))
+
+    @property
     def phase(self) -> str:
         """ "inference" where the name of the run says so, and no loss is logged. "" for training."""
         is_training = self.logged_steps.values("loss").size or any(span.train_loss for span in self.timed_spans)
-        return "inference" if not is_training and is_inference([re.sub(r"[_./-]", " ", self.name)]) else ""
+        return "inference" if not is_training and is_inference([re.sub(r"[_./-]", " ", self.own_name)]) else ""
 
     @property
     def is_timed(self) -> bool:

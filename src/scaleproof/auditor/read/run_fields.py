@@ -199,7 +199,7 @@ def complete_from_name(run: ReportedRun) -> None:
     """Fill fields that no file states from the name of a run, "ddp_4gpu_bf16"; metrics JSON says all by itself."""
     if run.format.startswith("metrics JSON"):
         return
-    name = run.name.lower()
+    name = run.own_name.lower()
     for field_name, entry in FIELDS.items():
         if getattr(run, field_name) is None:
             least = 0 if field_name == "zero_stage" else 1  # there is a stage 0

@@ -244,12 +244,14 @@ def check_some_text(roots: list[Path]) -> None:
         raise UserError(f"{names} {verb} empty; a table, a log or a record of results is expected (docs/audit.md)")
 
 
-def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[str]], bool]) -> Iterator[Path]:
+def files_below(
+    root: Path, unread: list[Unread], own_run: Callable[[Path, list[str]], bool], name_of: Callable[[Path], str]
+) -> Iterator[Path]:
     """Yield the files below the folder `root` in order; `root` itself where it is a file.
 
     Links to folders are not followed; hidden folders, SKIPPED_FOLDERS and virtual environments are passed over, and so
     are the files of a folder for which `own_run` is true: it is called with the folder and the names of its files. What
-    cannot be read is noted in `unread`.
+    cannot be read is noted in `unread`, as `name_of` names it.
     """
     if not root.is_dir():
         yield root
@@ -257,8 +259,7 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
 
     def note(path: Path, reason: str, kind: UnreadKind = "special") -> None:
         """Note why a file or folder is not read."""
-        name = str(root) if path == root else os.path.relpath(path, root)
-        unread.append(Unread(printable(name), reason, kind))
+        unread.append(Unread(name_of(path), reason, kind))
 
     def note_closed_folder(error: OSError) -> None:
         """Note a folder that this user may not open."""

@@ -68,6 +68,20 @@ def token_files(*cells):
     return [*large, *(f"{folder}/tokens.json" for folder in folders)]
 
 
+def files_to_gather(wildcards):
+    """The local files of a corpus. Where they are still to be gathered, they are looked into, also with -n."""
+    row = or_exit(corpus_of_folder, wildcards.corpus)
+    files = or_exit(local_files, *row)
+    if files and not (FOUND / "corpora" / wildcards.corpus / "documents.parquet").exists():
+        try:
+            from scaleproof.measure.corpus.check import check_corpus
+        except ImportError:  # an environment of Snakemake alone: the job looks
+            return [local(file) for file in files]
+        for warning in or_exit(check_corpus, *row):
+            print(f"warning: {warning}", file=sys.stderr)
+    return [local(file) for file in files]
+
+
 def refuse_impossible_tokenizer(wildcards):
     """End where no tokenizer has so few entries, or so many. It needs no file more."""
     or_exit(entries_of_possible, wildcards.tokenizer)

@@ -8,20 +8,6 @@ profile names a partition without devices for them.
 """
 
 
-def files_to_gather(wildcards):
-    """The local files of a corpus. Where they are still to be gathered, they are looked into, also with -n."""
-    row = or_exit(corpus_of_folder, wildcards.corpus)
-    files = or_exit(local_files, *row)
-    if files and not (FOUND / "corpora" / wildcards.corpus / "documents.parquet").exists():
-        try:
-            from scaleproof.measure.corpus.check import check_corpus
-        except ImportError:  # an environment of Snakemake alone: the job looks
-            return [local(file) for file in files]
-        for warning in or_exit(check_corpus, *row):
-            print(f"warning: {warning}", file=sys.stderr)
-    return [local(file) for file in files]
-
-
 rule corpus_fetch:
     input:
         files=files_to_gather,

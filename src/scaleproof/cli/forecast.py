@@ -12,7 +12,7 @@ from scaleproof.cli.arguments import (
     add_fingerprints_option,
     add_results_option,
 )
-from scaleproof.cli.prepare import better_splits, count_tables_and_charts, load_possible_campaign
+from scaleproof.cli.prepare import better_splits, count_tables_and_charts
 from scaleproof.cli.run import look_up_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, device, file_to_read, memory, past_day, path, text
 from scaleproof.ground.errors import UserError, missing_file
@@ -164,20 +164,19 @@ def plan(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.spent import PLANS, compare_with_spent, record_plan
     from scaleproof.conclude.forecast.text import plan_text, spent_text
+    from scaleproof.driver.as_sent import check_possible
     from scaleproof.driver.campaign_preview import remarks
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.files import now_utc
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
     price = None if args.price is None else Price(args.price, args.currency, args.price_date or f"{date.today()}")
-    load_possible_campaign(args.campaign, args.results)  # raises UserError where no machine can run any cell
     evidence = read_evidence(args.campaign, args.results)
+    check_possible(evidence.loaded)
     times = run_times(args.results, evidence.loaded.name, named=args.device)
     result = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
     folder = args.results / evidence.loaded.name / PLANS
-    print(plan_text(evidence.loaded, result))
-    for line in better_splits(evidence.loaded, args.results):
-        print(line)
+    print(plan_text(evidence.loaded, result), *better_splits(evidence.loaded, args.results), sep="\n")
     work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded), times=times)
     notes = remarks(evidence.loaded, usable_gpus(cuda_devices)[0], elsewhere=args.device is not None)
     print(f"all of the campaign, with what is done already and the report: {work.text}{notes}")

@@ -104,21 +104,14 @@ def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
     return len(charts_of(loaded)) + len(tables_of(loaded)) + of_traces
 
 
-def load_possible_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
-    """Load a campaign. Raises UserError, also where no cell can run on any machine."""
+def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
+    """Load a campaign, and check its corpora and models. Raises UserError."""
     from scaleproof.driver.as_sent import check_possible
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign, results)
     check_possible(loaded)
-    return loaded
-
-
-def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
-    """Load a campaign, and check its corpora and models. Raises UserError."""
-    from scaleproof.measure.model.inventory import inventory_of
-
-    loaded = load_possible_campaign(campaign, results)
     _check_corpora(loaded, results)
     for cell in loaded.cells:
         try:

@@ -93,6 +93,8 @@ def place(tmp_path_factory) -> Path:
     (folder / "loop").symlink_to("loop")
     (folder / "lost").symlink_to("../gone.txt")
     (folder / "config/campaign.yaml").write_text("title: x\n")
+    (folder / "slurm").mkdir()
+    (folder / "slurm/profile.v9+.yaml").write_text("executor: slurm\n")
     (folder / "traced").mkdir()
     (folder / "traced/capture.json").write_text("{}")
     for name in ("nothing.txt", "nothing.yaml", "nothing.toml", "go.sh"):
@@ -206,6 +208,9 @@ PATHS = [
     (["index", "results", "--json"], '"--json" is not expected.'),
     (["compare", "a", "b", "--foo", "c"], '"--foo" is not expected. Options: --help, --vary, --json, --html'),
     (["verify", "results/demo", "more"], '"more" is one word too many; scaleproof verify takes RESULTS.'),
+    (["audit", "a.md", "--json", "a.json"], '--json takes no value; write "a.json" before it, or "> a.json" for the'),
+    (["audit", "a.md", "--fail-on"], "argument --fail-on: needs a value, one of invalid, suspect, note\n"),
+    (["cluster", "check", "slurm"], "slurm is a profile, not a campaign file; give it as --profile slurm"),
     (["compare", "a", "b", "--vary"], "argument --vary: needs a value, FIELD: what is meant to differ"),
     (["audit", "results/demo", "--json=yes"], "argument --json: takes no value"),
     (["campaign", "show", "x.yaml", "--results", "resluts"], 'Did you mean "results"?'),

@@ -85,13 +85,13 @@ class Parser(argparse.ArgumentParser):
         try:
             return super()._match_argument(action, arg_strings_pattern)
         except argparse.ArgumentError:
-            meaning = f"allowed: {', '.join(map(str, action.choices))}" if action.choices else f"{action.help}"
+            meaning = f": {action.help}" if not action.choices else ""
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
             for word, next_word in itertools.pairwise(sys.argv):
                 if word in action.option_strings:  # argparse did not take the next word as its value
                     is_option = next_word.partition("=")[0] in self.known
                     meaning += f'; not "{next_word}"' + f", which is written {word}={next_word}" * (not is_option)
-            raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}: {meaning}") from None
+            raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}{meaning}") from None
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2 and argparse's `message`. Messages of the commonest slips get clearer words."""
@@ -153,6 +153,9 @@ class Parser(argparse.ArgumentParser):
             placeholders = " ".join(arguments.values()) or "no argument"
             advice = self.get_default("for_more_words") or ""
             fault = f'"{words[0]}" is one word too many; {self.prog} takes {placeholders}'
+            word_before = sys.argv[sys.argv.index(words[0]) - 1] if words[0] in sys.argv else ""
+            if word_before in self.known:  # a flag, as options with a value have taken theirs
+                fault = f'{word_before} takes no value; write "{words[0]}" before it, or "> {words[0]}" for the output'
             self.error(f"{fault}. {advice}{self._example()}")
         for word in strange:
             if name := arguments.get(word.strip("-").partition("=")[0]):  # "--campaign" for the argument `campaign`

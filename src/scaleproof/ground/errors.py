@@ -37,7 +37,7 @@ gpu gpus nvidia nccl amd rocm hip rccl: cuda | gloo: cpu
 float32 float full 32 32true: fp32 | tensorfloat32: tf32
 float16 half amp 16 16mixed 16true: fp16 | bfloat16 mixed bf16mixed bf16true: bf16
 amp dtype mixedprecision: precision | backend accelerator usecpu usecuda nocuda: device | attn: attention
-gpu gpus ngpus worldsize nproc ntasks: devices | split subset configuration: load
+gpu gpus ngpus worldsize nproc ntasks: devices | subset configuration: load
 distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp
 fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard fullshardautowrap shardgradop: fsdp | noshard: ddp
 deepspeed zero: zero2 | stage0: zero0 | stage1 z1 deepspeedstage1: zero1 | none: single

@@ -132,6 +132,7 @@ def test_packed_files_are_named_so(tmp_path):
         ("text", ["$NOWHERE/x.txt"], r"begins with \$, which only a shell replaces"),
         ("text", ["~nobody-of-that-name/x.txt"], "begins with ~, which only a shell replaces; write the path itself"),
         ("text", ["https://example.org/x.txt"], "is an address; local files stand here"),
+        ("csv", ["{a,b}.csv"], "matches no file; only a shell replaces {...}: write each name, or a pattern with *"),
         ("csv", ["README.md\\x"], "matches no file; folders are separated by /, not by backslashes: write README.md/x"),
         ("text", ["docss/*.md"], r"matches no file. In docs: "),
     ],

@@ -29,7 +29,10 @@ def no_campaign_error(path: Path) -> UserError:
     nearest_campaign = _campaign_meant(path, campaigns)
     hint = f' Did you mean "{nearest_campaign}"?' if nearest_campaign else ""
     if path.is_dir():
+        is_profile = any(path.glob("*.v[0-9]*.yaml"))  # config.v8+.yaml, profile.v9+.yaml
         fault = " is a folder, not a campaign file"
+        if is_profile:
+            fault = f" is a profile, not a campaign file; give it as --profile {path}"
     elif path.exists():
         empty = "" if path.stat().st_size else "is empty, and "
         is_table = path.suffix in (".yaml", ".yml") and ROW_OF_CORPORA.search(path.read_bytes()[:10_000])

@@ -285,6 +285,8 @@ def _find_files(pattern: str, where: str) -> list[Path]:
     if not _has_wildcard(pattern):
         if fault := _fault_of_kind(path):
             hint = "" if os.path.lexists(path) else f".{nearest_path(path)}"
+            if "{" in pattern:
+                hint = "; only a shell replaces {...}: write each name, or a pattern with *"
             raise UserError(f"{where} {fault}{hint}")
         return [path]
 

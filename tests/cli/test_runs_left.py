@@ -9,7 +9,7 @@ from synthetic import write_failure, write_run
 
 from scaleproof.cli import run as commands
 from scaleproof.cli.analyse import collect
-from scaleproof.cli.run import _plan_run, _remaining_text
+from scaleproof.cli.run import _plan_run, _remaining_text, retry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.records.run import read_run
 from scaleproof.measure.launch import run as launch
@@ -84,6 +84,14 @@ def test_without_torch_no_run_is_begun_and_a_command_needs_none(campaign, tmp_pa
         _plan_run(campaign, cell, 2, tmp_path)
     of_command = replace(cell, workload=cell.workload.model_copy(update={"command": "python train.py"}))
     assert _plan_run(campaign, of_command, 2, tmp_path).repeat == 2
+
+
+def test_all_cells_can_be_repeated_at_once(campaign, tmp_path, capsys):
+    for folder, cell, repeat in campaign.planned(tmp_path):
+        write_run(folder.parents[1], cell, repeat)
+    retry(Namespace(campaign=campaign.path, cell=["all"], results=tmp_path))
+    assert "4 runs will be repeated by: " in capsys.readouterr().out
+    assert not list((tmp_path / "sizes/runs").glob("*/*/*.json"))
 
 
 def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):

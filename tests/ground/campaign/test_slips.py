@@ -132,6 +132,15 @@ def test_a_row_of_a_corpus_is_answered_with_what_to_write(tmp_path, row, part):
     assert len(fault.splitlines()) == 1
 
 
+@pytest.mark.parametrize("start", ["- ", "-   "])
+def test_a_row_of_a_corpus_is_no_entry_of_a_list(tmp_path, start):
+    path = tmp_path / "corpora.yaml"
+    path.write_text(f"first:\n  source: text\n  files:\n  - a.txt\n{start}mine:\n    source: text\n")
+    words = 'is an entry of a list, and what stands above are keys: take the "- " away'
+    with pytest.raises(UserError, match=rf'^{path}, line 5: "- mine" {words}'):
+        load_corpora(path)
+
+
 def test_what_to_write_for_the_arguments_of_load_dataset_is_sound(tmp_path):
     path = tmp_path / "corpora.yaml"
     path.write_text("mine: {source: dataset, load: [Salesforce/wikitext, wikitext-2-raw-v1, train], revision: main}\n")

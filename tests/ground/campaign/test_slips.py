@@ -61,6 +61,15 @@ REFUSED = [
         "title: x\nworkload: {model: bert-base-uncased}\n",
         '"encoder-small"? encoder-small goes with task: classification, and a corpus with labels such as ag_news.',
     ),
+    (
+        "title: x\nworkload: {model: roberta-base}\n",
+        ". A model of the hub has its owner before it: scaleproof model fetch OWNER/roberta-base prints what to write.",
+    ),
+    (
+        "title: x\nworkload: {model: t5-small}\n",
+        "config, module. A model of the hub has its owner before it: scaleproof",
+    ),
+    ("title: x\nworkload: {model: gpt2-lrge}\n", 'config, module. Did you mean "gpt2-large"?'),
     ("title: x\nworkload: {task: classification, model: gpt2}\n", "gpt2-small goes with task: language-modelling; enc"),
     (GOOD.replace("15", "10k"), "(optimizer steps). Write 10000."),
     (GOOD + "repeats: 7\n", ", line 8: repeats is given twice, first in line 7"),

@@ -13,6 +13,7 @@ from scaleproof.cli.analyse import collect
 from scaleproof.cli.libraries import unusable_library
 from scaleproof.cli.run import _plan_run, _remaining_text, retry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import read_run
 from scaleproof.measure.launch import run as launch
 
@@ -106,6 +107,19 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
             _plan_run(campaign, cell, 2, tmp_path)
     of_command = replace(cell, workload=cell.workload.model_copy(update={"command": "python train.py"}))
     assert _plan_run(campaign, of_command, 2, tmp_path).repeat == 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "hint"),
+    [
+        ("ddp-n1\u04451", 'Did you mean "ddp-n1x1"? Its "\u0445" is Cyrillic (U+0445). Cells: ddp-n1x'),
+        ("ddp-n1x3", 'Did you mean "ddp-n1x2"? Cells: ddp-n1x'),
+    ],
+)
+def test_a_letter_of_a_cell_that_only_looks_latin_is_named(campaign, tmp_path, cell, hint):
+    with pytest.raises(UserError) as unknown:
+        retry(Namespace(campaign=campaign.path, cell=[cell], results=tmp_path))
+    assert hint in str(unknown.value)
 
 
 def test_all_cells_can_be_repeated_at_once(campaign, tmp_path, capsys):

@@ -14,6 +14,7 @@ from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, tokens
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.hub_names import lines_of_hub_name
+from scaleproof.ground.campaign.look_alikes import look_alike_text
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, may_share_jobs, plan_shared_jobs
 from scaleproof.ground.campaign.value_hints import valid_name
@@ -215,7 +216,8 @@ class LoadedCampaign:
         """Return the cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
         cells = self._by_slug
         if slug not in cells:
-            raise UserError(f"{self.path}: {no_such('cell', slug, cells, 'Cells')}")
+            heading = f"{look_alike_text(slug)} Cells".strip()
+            raise UserError(f"{self.path}: {no_such('cell', slug, cells, heading)}")
         return cells[slug]
 
     def count_witness_steps(self, cell: Cell, repeats: int) -> int:

@@ -10,7 +10,7 @@ from scaleproof.driver.stale import CODE, CONFIGURATION, UNRECORDED, StaleRuns
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import duration_in_words
 from scaleproof.ground.records.lost_results import lost_text, records_without_runs
-from scaleproof.ground.records.run import beside_again, keep_command, retry_command
+from scaleproof.ground.records.run import beside_again, keep_command, retry_command, undo_text
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import derive_again_command, options_for, results_target
 from scaleproof.verify.manifest import DRAWN
@@ -129,9 +129,8 @@ def _measured_again_text(stale: StaleRuns) -> str:
     path = stale.loaded.path
     if stale.cells or stale.damaged:  # these runs cannot be kept
         command = retry_command(path, (*stale.cells, *stale.damaged), stale.results, stale.otherwise)
-        undo = f"undo the change in {path}, and make it in a copy of the file under another name"
-        advice = f"\n  to keep the old ones: {undo if stale.cells else 'restore their files'}"
-        return f"{head}  to measure them again: {command}{advice}"
+        advice = undo_text(path) if stale.cells else "to keep the old ones: restore their files"
+        return f"{head}  to measure them again: {command}\n  {advice}"
     forced = (*stale.unrecorded, *map(str, stale.otherwise))
     if stale.has_edited_program or (stale.otherwise and not stale.runs):
         command = again_text(stale.loaded, stale.results, *forced)

@@ -1,8 +1,11 @@
 """Slips of people who copy from elsewhere: the answer names the slip, and what it says to write is accepted."""
 
+from pathlib import Path
+
 import pytest
 
 from scaleproof.ground.campaign.campaign_paths import RESERVED, no_campaign_error
+from scaleproof.ground.campaign.loaded import _rename_advice
 from scaleproof.ground.campaign.look_alikes import LATIN, OTHERS, look_alike_text, plain_letters
 from scaleproof.ground.campaign.yaml_loader import load_campaign, load_corpora
 from scaleproof.ground.errors import UserError
@@ -168,6 +171,15 @@ def test_the_table_of_corpora_is_no_campaign_whose_file_is_gone(tmp_path, monkey
     for name in RESERVED:
         assert "is gone" not in str(no_campaign_error(tmp_path / f"{name}.yml"))
     assert "mine.yaml, is gone" in str(no_campaign_error(tmp_path / "mine.yaml"))
+
+
+@pytest.mark.parametrize("locale", ["utf-8", "ascii"])
+@pytest.mark.parametrize(
+    ("name", "new"), [("gr\u00f6\u00dfe", "grosse"), ("Gr\u00f6\u00dfe 2", "grosse-2"), ("size", "")]
+)
+def test_a_name_of_other_letters_is_made_readable_under_any_locale(locale, name, new):
+    stem = name.encode().decode(locale, "surrogateescape")  # as Python reads it from a folder
+    assert _rename_advice(Path(f"{stem}.yaml")) == (f' Rename it to "{new}.yaml".' if new else "")
 
 
 def test_letters_that_look_latin():

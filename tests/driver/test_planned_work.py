@@ -250,13 +250,14 @@ def test_minutes_that_the_first_repeats_use_up_are_said(loaded, tmp_path, minute
     assert (f"more than repeats.minutes ({minutes}): no further repeat would begin" in text) == is_said
 
 
-@pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (15, False)])
+@pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (0.02, True), (15, False)])
 def test_a_time_limit_that_stops_every_run_is_said(loaded, tmp_path, minutes, is_said):
     made(loaded, tmp_path, "mine", step=1.0)
     path = tmp_path / "mine.yaml"
     path.write_text(f"{TEXT}resources: {{time_limit: {minutes}}}\n")
     work = planned_work(LoadedCampaign(path), tmp_path)
-    assert ("resources.time_limit stops it after 6 seconds" in work.text) == is_said
+    limit = "1.2" if minutes == 0.02 else "6"
+    assert (f"resources.time_limit stops it after {limit} seconds" in work.text) == is_said
     assert (work.witnessed == 0) == is_said, "a run that is stopped has no witness"
     if is_said:
         assert work.seconds < 8 * (6 + 1.3) + 12 * (6 + 0.3) + 60

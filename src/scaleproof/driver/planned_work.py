@@ -152,7 +152,9 @@ def _time_limit_warning(loaded: LoadedCampaign, cells: Sequence[Cell], times: Ru
     if slowest is None or times.seconds(slowest) <= loaded.time_limit_s:
         return ""
     takes = f"a run of {slowest.slug} takes about {duration_in_words(times.seconds(slowest))}"
-    return f"\n{takes}, and resources.time_limit stops it after {duration_in_words(loaded.time_limit_s)}"
+    limit_s = loaded.time_limit_s
+    limit = f"{limit_s:.3g} seconds" if limit_s < 60 else duration_in_words(limit_s)  # as it was given, not rounded up
+    return f"\n{takes}, and resources.time_limit stops it after {limit}"
 
 
 def _minutes_warning(campaign: Campaign, round_s: float) -> str:

@@ -12,6 +12,8 @@ from synthetic import write_run
 from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, run_times
 from scaleproof.driver import planned_work as planned_work_module
 from scaleproof.driver.planned_work import planned_work
+from scaleproof.driver.stale import stale_runs
+from scaleproof.driver.stale_text import stale_text
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.geometry import Geometry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -64,6 +66,19 @@ def made(loaded, results, campaign: str, step: float = 0.1) -> None:
     (_, a, b) = next(iter(loaded.comparisons.values()))
     for cell in (*loaded.cells, a, b):
         write_run(results / campaign / "runs", cell, 1, step_time=step)
+
+
+def test_a_copied_campaign_is_told_to_measure_anew(loaded, tmp_path):
+    made(loaded, tmp_path, "demo")
+    own = (
+        f"\n{tmp_path}/demo has runs of the same configuration; mine is a campaign of its own, whose runs are measured"
+    )
+    assert own in planned_work(loaded, tmp_path).text
+    assert stale_text(stale_runs(loaded.path, tmp_path)).endswith(f"{own} anew")
+    loaded.path.write_text(f"{TEXT}execution: {{threads_per_device: 2}}\n")
+    assert "of its own" not in planned_work(LoadedCampaign(loaded.path), tmp_path).text
+    made(loaded, tmp_path, "mine")
+    assert "of its own" not in planned_work(loaded, tmp_path).text
 
 
 def test_a_cell_that_ran_takes_as_long_again(loaded, tmp_path):

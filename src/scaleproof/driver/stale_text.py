@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from scaleproof.driver.keep import again_text, choices_text, counted_text
+from scaleproof.driver.planned_work import copied_from_text
 from scaleproof.driver.stale import CODE, CONFIGURATION, UNRECORDED, StaleRuns
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import duration_in_words
@@ -21,6 +22,7 @@ MOST_NAMED = 6  # jobs that a command names one by one
 def stale_text(stale: StaleRuns) -> str:
     begun = f"; {stale.begun} of them being made now, or cut off" if stale.begun else ""
     unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}{begun}" if stale.unmade else ""
+    unmade += copied_from_text(stale.loaded, stale.results) if unmade else ""
     if unmade and stale.files.unnamed:
         left = f"the runs of {shortened(', '.join(stale.files.unnamed))} are of no cell any more"
         unmade += f"\n  {left}: a key that comes under `vary` renames all cells; under `cells` it makes further ones"

@@ -59,6 +59,8 @@ def test_a_command_for_people_has_an_example_that_parses(name, tmp_path, monkeyp
         (["audit", "results", "--jsno"], 'Did you mean "--json"?'),
         (["stage", "train", "x.yaml", "c", "--tokens", ".", "--out", "o", "--repeat", "0"], "1 to 1,000,000"),
         (["audit", ""], "a path is empty"),
+        (["--gate"], 'gate: error: "--gate" is no option but a command, without hyphens: scaleproof gate'),
+        (["--results"], '"--results" is not expected. A command is missing; allowed: init, doctor'),
     ],
 )
 def test_a_wrong_word_is_answered_with_the_nearest(words, hint):

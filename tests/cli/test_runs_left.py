@@ -3,14 +3,17 @@
 import re
 from argparse import Namespace
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from synthetic import write_failure, write_run
 
 from scaleproof.cli import run as commands
 from scaleproof.cli.analyse import collect
-from scaleproof.cli.run import _plan_run, _remaining_text
+from scaleproof.cli.libraries import unusable_library
+from scaleproof.cli.run import _plan_run, _remaining_text, retry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import read_run
 from scaleproof.measure.launch import run as launch
 
@@ -77,13 +80,54 @@ def test_a_job_of_several_runs_prints_each_outcome(campaign, tmp_path, monkeypat
     assert failed[0].endswith(f"(log: {tmp_path}/sizes/runs/ddp-n1x1/rep2/train.log)")
 
 
-def test_without_torch_no_run_is_begun_and_a_command_needs_none(campaign, tmp_path, monkeypatch):
-    monkeypatch.setattr(commands, "find_spec", lambda name: None)
+def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(campaign, tmp_path, monkeypatch):
     cell = campaign.cell("ddp-n1x1")
-    with pytest.raises(ModuleNotFoundError, match="No module named 'torch'"):
+    assert _plan_run(campaign, cell, 2, tmp_path).repeat == 2
+    for version in ("2.13.0a0+1b2c3d", "3.0"):
+        monkeypatch.setattr(commands.metadata, "version", {"torch": version}.get)
+        assert _plan_run(campaign, cell, 2, tmp_path).repeat == 2
+    monkeypatch.setattr(commands.metadata, "version", {"torch": "2.9.1"}.get)
+    with pytest.raises(ImportError) as too_old:
         _plan_run(campaign, cell, 2, tmp_path)
+    message = unusable_library(too_old.value)
+    assert message.startswith(
+        "torch cannot be imported (ImportError: version 2.9.1 is too old). Install it: pip install "
+    )
+    monkeypatch.undo()
+
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/libtorch_python.so").write_bytes(b"_initExtension\0")
+    alone = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    for spec, error, words in (
+        (None, ModuleNotFoundError, "'torch'"),
+        (alone, ImportError, "without torch.distributed"),
+    ):
+        monkeypatch.setattr(commands, "find_spec", {"torch": spec}.get)
+        with pytest.raises(error, match=words):
+            _plan_run(campaign, cell, 2, tmp_path)
     of_command = replace(cell, workload=cell.workload.model_copy(update={"command": "python train.py"}))
     assert _plan_run(campaign, of_command, 2, tmp_path).repeat == 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "hint"),
+    [
+        ("ddp-n1\u04451", 'Did you mean "ddp-n1x1"? Its "\u0445" is Cyrillic (U+0445). Cells: ddp-n1x'),
+        ("ddp-n1x3", 'Did you mean "ddp-n1x2"? Cells: ddp-n1x'),
+    ],
+)
+def test_a_letter_of_a_cell_that_only_looks_latin_is_named(campaign, tmp_path, cell, hint):
+    with pytest.raises(UserError) as unknown:
+        retry(Namespace(campaign=campaign.path, cell=[cell], results=tmp_path))
+    assert hint in str(unknown.value)
+
+
+def test_all_cells_can_be_repeated_at_once(campaign, tmp_path, capsys):
+    for folder, cell, repeat in campaign.planned(tmp_path):
+        write_run(folder.parents[1], cell, repeat)
+    retry(Namespace(campaign=campaign.path, cell=["all"], results=tmp_path))
+    assert "4 runs will be repeated by: " in capsys.readouterr().out
+    assert not list((tmp_path / "sizes/runs").glob("*/*/*.json"))
 
 
 def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):

@@ -12,6 +12,8 @@ from synthetic import write_run
 from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, run_times
 from scaleproof.driver import planned_work as planned_work_module
 from scaleproof.driver.planned_work import planned_work
+from scaleproof.driver.stale import stale_runs
+from scaleproof.driver.stale_text import stale_text
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.geometry import Geometry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -64,6 +66,19 @@ def made(loaded, results, campaign: str, step: float = 0.1) -> None:
     (_, a, b) = next(iter(loaded.comparisons.values()))
     for cell in (*loaded.cells, a, b):
         write_run(results / campaign / "runs", cell, 1, step_time=step)
+
+
+def test_a_copied_campaign_is_told_to_measure_anew(loaded, tmp_path):
+    made(loaded, tmp_path, "demo")
+    own = (
+        f"\n{tmp_path}/demo has runs of the same configuration; mine is a campaign of its own, whose runs are measured"
+    )
+    assert own in planned_work(loaded, tmp_path).text
+    assert stale_text(stale_runs(loaded.path, tmp_path)).endswith(f"{own} anew")
+    loaded.path.write_text(f"{TEXT}execution: {{threads_per_device: 2}}\n")
+    assert "of its own" not in planned_work(LoadedCampaign(loaded.path), tmp_path).text
+    made(loaded, tmp_path, "mine")
+    assert "of its own" not in planned_work(loaded, tmp_path).text
 
 
 def test_a_cell_that_ran_takes_as_long_again(loaded, tmp_path):
@@ -250,13 +265,14 @@ def test_minutes_that_the_first_repeats_use_up_are_said(loaded, tmp_path, minute
     assert (f"more than repeats.minutes ({minutes}): no further repeat would begin" in text) == is_said
 
 
-@pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (15, False)])
+@pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (0.02, True), (15, False)])
 def test_a_time_limit_that_stops_every_run_is_said(loaded, tmp_path, minutes, is_said):
     made(loaded, tmp_path, "mine", step=1.0)
     path = tmp_path / "mine.yaml"
     path.write_text(f"{TEXT}resources: {{time_limit: {minutes}}}\n")
     work = planned_work(LoadedCampaign(path), tmp_path)
-    assert ("resources.time_limit stops it after 6 seconds" in work.text) == is_said
+    limit = "1.2" if minutes == 0.02 else "6"
+    assert (f"resources.time_limit stops it after {limit} seconds" in work.text) == is_said
     assert (work.witnessed == 0) == is_said, "a run that is stopped has no witness"
     if is_said:
         assert work.seconds < 8 * (6 + 1.3) + 12 * (6 + 0.3) + 60

@@ -78,22 +78,24 @@ def test_an_added_cell_is_not_stale(measured):
     assert stale_text(answer) == "sizes: no finished run would be measured again\nsizes: not made yet: 2 runs"
 
 
-def test_a_run_that_is_being_made_is_neither_damaged_nor_lost(measured, monkeypatch):
+@pytest.mark.parametrize("meanwhile", ["ask_snakemake", "read_run"])
+def test_a_run_that_is_being_made_is_neither_damaged_nor_lost(measured, monkeypatch, meanwhile):
     path, results = measured
     run = results / "sizes/runs/ddp-n1x2/rep1"
+    usual = getattr(stale, meanwhile)
 
-    def begin(targets):
+    def begin(place):
         begin_attempt(run, "now", (METRICS, STEPS))
-        return {}
+        return {} if meanwhile == "ask_snakemake" else usual(place)
 
-    monkeypatch.setattr(stale, "ask_snakemake", begin)  # a campaign under way comes to it while Snakemake is asked
+    monkeypatch.setattr(stale, meanwhile, begin)  # a campaign under way comes to it while something else is read
     for _ in range(2):
         assert stale_text(stale_runs(path, results)) == (
             "sizes: no finished run would be measured again\n"
             "sizes: not made yet: 1 run; 1 of them being made now, or cut off"
         )
     shutil.rmtree(run / ".attempt-now")
-    monkeypatch.setattr(stale, "ask_snakemake", lambda targets: {})
+    monkeypatch.setattr(stale, meanwhile, usual)
     assert stale_text(stale_runs(path, results)).endswith("sizes: not made yet: 1 run"), "it was given up"
 
 
@@ -216,13 +218,6 @@ def test_a_damaged_run_is_named_alone(measured):
     retry(Namespace(campaign=path, cell=["ddp-n1x2/rep1"], results=results))
     assert not series.exists()
     assert (folder / "runs/ddp-n1x2/rep2/steps.csv").exists()
-
-
-def test_all_cells_can_be_repeated_at_once(measured, capsys):
-    path, results = measured
-    retry(Namespace(campaign=path, cell=["all"], results=results))
-    assert "4 runs will be repeated by: " in capsys.readouterr().out
-    assert not list((results / "sizes/runs").glob("*/*/*.json"))
 
 
 def test_a_run_that_is_not_planned_cannot_be_repeated(measured):

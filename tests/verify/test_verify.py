@@ -280,8 +280,11 @@ def test_why_names_value_formula_and_files(folder):
     for of_cell in ("cells/ddp-n1x1/speedup", "cells/ddp-n1x1"):
         with pytest.raises(UserError, match=r"Figures: tokens_per_s, .*, startup_s(, [^/]*)?$"):
             why(folder, of_cell)
-    with pytest.raises(UserError, match='Did you mean "cells/ddp-n1x1/tokens_per_s"'):
+    with pytest.raises(UserError, match='Did you mean "cells/ddp-n1x1/tokens_per_s"') as of_a_cell:
         why(folder, "cells/ddp-n1x1")
+    assert "all of a cell" not in str(of_a_cell.value)
+    with pytest.raises(UserError, match=rf"_device, \.\.\. \(all of a cell: scaleproof why {folder} cells/ddp-n1x1\)$"):
+        why(folder, "nothing")
     with pytest.raises(UserError, match=r"no run of ddp-n1x8 has numbers; the logs are in .*/runs/ddp-n1x8$"):
         why(folder, "cells/ddp-n1x8/tokens_per_s")
     with pytest.raises(UserError, match="no campaign's results"):

@@ -37,3 +37,11 @@ def test_a_campaign_that_no_machine_can_run_is_not_planned(project):
     for refused in answers:
         assert refused.returncode == 2
         assert "no cell can run on any machine; single-n1x2: single is one device" in refused.stderr
+
+
+def test_nodes_that_a_profile_does_not_ask_for_are_told(project):
+    for geometry, is_warned in (("2x1", True), ("1x2", False)):
+        project.campaign("wide", TINY.replace("1x2", geometry))
+        for profile in ("cluster-generic", "slurm"):
+            plan = project.dry("--profile", f"profiles/{profile}", "--jobs", "2", "results/wide/report.html")
+            assert plan.count("warning: 2 nodes in the campaign, and") == (is_warned and profile != "slurm")

@@ -328,6 +328,8 @@ def resources_of(job_of):
 @lru_cache
 def resources_of_job(request):
     """The request in the words of the scheduler, of which each resource is a part."""
+    if workflow.is_main_process and (fault := SITE.missing_nodes(request)):
+        note_once(f"warning: {fault}")
     return SITE.resources(request)
 
 

@@ -104,6 +104,9 @@ class Parser(argparse.ArgumentParser):
         value_of_flag = re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL)  # --json=1
 
         if message.endswith("required: COMMAND") and groups:
+            command = groups[0].choices.get(unknown[0].strip("-")) if unknown else None
+            if command is not None:  # "--gate", and nothing after it
+                command.error(f'"{unknown[0]}" is no option but a command, without hyphens: {command.prog}')
             # The description is a sentence of its own, so that the next one begins with a capital.
             hint = f"{_describe_strange_option(unknown[0], self.known)} A" if unknown else "a"
             message = f"{hint} command is missing; allowed: {', '.join(groups[0].choices)}"

@@ -163,7 +163,7 @@ def plan(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.planner import Price
     from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.spent import PLANS, compare_with_spent, record_plan
-    from scaleproof.conclude.forecast.text import plan_text, spent_text
+    from scaleproof.conclude.forecast.text import held_text, plan_text, spent_text
     from scaleproof.driver.as_sent import check_possible
     from scaleproof.driver.campaign_preview import remarks
     from scaleproof.driver.planned_work import planned_work
@@ -180,6 +180,7 @@ def plan(args: argparse.Namespace) -> None:
     work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded), times=times)
     notes = remarks(evidence.loaded, usable_gpus(cuda_devices)[0], elsewhere=args.device is not None)
     print(f"all of the campaign, with what is done already and the report: {work.text}{notes}")
+    print(held_text(result, work.seconds))
     if comparison := compare_with_spent(folder, evidence.runs):
         print(spent_text(comparison))
     record_plan(folder, evidence.loaded.name, result, now_utc())

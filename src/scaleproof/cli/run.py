@@ -1,9 +1,11 @@
 """Runs: start them, copy them, remove those that failed, and see whether a cluster can start them."""
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -83,14 +85,32 @@ def _rate_text(metrics: "Timed") -> str:
 def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path) -> "PlannedRun":
     """Return the plan of a run of `cell`. The first repeat makes some steps again at its end, to be checked.
 
-    Raises ModuleNotFoundError where torch is not installed, before each run would end in it.
+    Raises ImportError where torch is missing or does not serve, before each run would end in it.
     """
     from scaleproof.measure.trainer.request import PlannedRun
 
-    if cell.command is None and find_spec("torch") is None:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    if cell.command is None:
+        _check_torch()
     witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
     return PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
+
+
+def _check_torch() -> None:
+    """Raise ImportError where torch is missing, older than required, or was built without torch.distributed.
+
+    Read from its files, since importing torch takes seconds.
+    """
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    with suppress(metadata.PackageNotFoundError):
+        version, required = metadata.version("torch"), " ".join(metadata.requires("scaleproof") or [])
+        oldest, release = re.search(r"\btorch\b[^;]*>=(\d+)\.(\d+)", required), re.match(r"(\d+)\.(\d+)", version)
+        if oldest and release and tuple(map(int, release.groups())) < tuple(map(int, oldest.groups())):
+            raise ImportError(f"version {version} is too old", name="torch")
+    library = Path(spec.origin).parent / "lib/libtorch_python.so"
+    if library.is_file() and b"_c10d_init\0" not in library.read_bytes():  # the name that torch itself looks for
+        raise ImportError("it was built without torch.distributed", name="torch")
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:

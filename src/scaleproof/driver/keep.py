@@ -65,7 +65,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
             if edited:
                 raise UserError(f"{folder / METRICS} was measured before {', '.join(edited)} changed")
         except UserError as error:
-            changed[folder] = str(error)
+            changed[folder] = str(error).partition("\n")[0]  # its second line says how to keep it
     _raise_if_changed(loaded, results, changed)
     _check_tokens(loaded, results, records)
 

@@ -1,6 +1,7 @@
 """Everything that a campaign will run, counted, and an estimate of its time."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from scaleproof.ground.confidence import few_repeats_note
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import duration_in_words, integer
+from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
 from scaleproof.measure.machine.applicable import reason_anywhere, unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
@@ -129,10 +131,24 @@ def planned_work(
         searched=len(searched),
         seconds=sum(seconds.values()),
         basis=basis + times.basis([*cells, *arms]),
-        warnings=few_repeats_note(campaign.most_repeats)
+        warnings=copied_from_text(loaded, results)
+        + few_repeats_note(campaign.most_repeats)
         + _time_limit_warning(loaded, cells, times)
         + _minutes_warning(campaign, seconds["timed runs"] / campaign.most_repeats),
     )
+
+
+def copied_from_text(loaded: LoadedCampaign, results: Path) -> str:
+    """Return a line, after a line end, where another campaign has runs as this one plans them and has not; else ""."""
+    cell = loaded.cells[0]
+    if (results / loaded.name / "runs").is_dir():
+        return ""
+    for record in sorted(results.glob(f"*/runs/{cell.slug}/rep*/{METRICS}")):
+        with suppress(UserError):  # a damaged record
+            if read_run(record.parent).metrics.fingerprint == cell.fingerprint:
+                own = f"{loaded.name} is a campaign of its own, whose runs are measured anew"
+                return f"\n{record.parents[3]} has runs of the same configuration; {own}"
+    return ""
 
 
 def _as_traced(cell: Cell, steps: int) -> Cell:
@@ -152,7 +168,9 @@ def _time_limit_warning(loaded: LoadedCampaign, cells: Sequence[Cell], times: Ru
     if slowest is None or times.seconds(slowest) <= loaded.time_limit_s:
         return ""
     takes = f"a run of {slowest.slug} takes about {duration_in_words(times.seconds(slowest))}"
-    return f"\n{takes}, and resources.time_limit stops it after {duration_in_words(loaded.time_limit_s)}"
+    limit_s = loaded.time_limit_s
+    limit = f"{limit_s:.3g} seconds" if limit_s < 60 else duration_in_words(limit_s)  # as it was given, not rounded up
+    return f"\n{takes}, and resources.time_limit stops it after {limit}"
 
 
 def _minutes_warning(campaign: Campaign, round_s: float) -> str:

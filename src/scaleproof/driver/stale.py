@@ -120,11 +120,9 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     lost = [path for path in all_lost if not _is_begun(path.parent)]
     incomplete = {path.parent for path in lost}  # these runs are made again for their lost files, and not kept
     whole = [(folder, cell) for folder, cell, _ in planned if folder not in incomplete]
-    finished = [(folder, cell) for folder, cell in whole if (folder / METRICS).is_file()]
+    finished = [(folder, cell) for folder, cell in whole if _is_finished(folder)]
     # File -> how Snakemake sees it; {} where it was not asked, or does not answer.
     view = (ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None) or {}
-    # Meanwhile a campaign under way has begun further runs, whose files go first.
-    finished = [(folder, cell) for folder, cell in finished if not _is_begun(folder)]
 
     records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
     beside = measured_beside(loaded, results)
@@ -140,6 +138,9 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
             has_other_ends = not files_with_other_ends.isdisjoint((folder / METRICS, folder / STEPS))
             better_reason = {INPUT: cause, DAMAGED: ENDS if has_other_ends else DAMAGED}
             runs.append(replace(run, reason=better_reason.get(run.reason, run.reason)))
+    # Meanwhile a campaign under way has begun further runs, whose files go first: they only look damaged.
+    finished = [(folder, cell) for folder, cell in finished if _is_finished(folder)]
+    runs = [run for run in runs if _is_finished(run.folder)]
     if any(run.has_other_keys for run in runs):  # then traces, pairs, ... are of other keys, too
         beside = measured_beside(loaded, results, fitting=False)
     # Snakemake may call a missing file up to date, and still makes it on the way to the runs: it counts as pending.
@@ -206,6 +207,11 @@ def _is_begun(run: Path) -> bool:
     The files of an earlier run are gone by then, and those of this one come when it ends (measure/launch/attempt.py).
     """
     return any(run.glob(".attempt-*"))
+
+
+def _is_finished(run: Path) -> bool:
+    """Return whether a run has ended and is there: neither begun again, nor removed to be begun."""
+    return (run / METRICS).is_file() and not _is_begun(run)
 
 
 def _unnamed_cells(loaded: LoadedCampaign, results: Path) -> dict[str, str]:

@@ -6,11 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from scaleproof.driver.keep import again_text, choices_text, counted_text
+from scaleproof.driver.planned_work import copied_from_text
 from scaleproof.driver.stale import CODE, CONFIGURATION, UNRECORDED, StaleRuns
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import duration_in_words
 from scaleproof.ground.records.lost_results import lost_text, records_without_runs
-from scaleproof.ground.records.run import beside_again, keep_command, retry_command
+from scaleproof.ground.records.run import beside_again, keep_command, retry_command, undo_text
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import derive_again_command, options_for, results_target
 from scaleproof.verify.manifest import DRAWN
@@ -21,6 +22,7 @@ MOST_NAMED = 6  # jobs that a command names one by one
 def stale_text(stale: StaleRuns) -> str:
     begun = f"; {stale.begun} of them being made now, or cut off" if stale.begun else ""
     unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}{begun}" if stale.unmade else ""
+    unmade += copied_from_text(stale.loaded, stale.results) if unmade else ""
     if unmade and stale.files.unnamed:
         left = f"the runs of {shortened(', '.join(stale.files.unnamed))} are of no cell any more"
         unmade += f"\n  {left}: a key that comes under `vary` renames all cells; under `cells` it makes further ones"
@@ -129,9 +131,8 @@ def _measured_again_text(stale: StaleRuns) -> str:
     path = stale.loaded.path
     if stale.cells or stale.damaged:  # these runs cannot be kept
         command = retry_command(path, (*stale.cells, *stale.damaged), stale.results, stale.otherwise)
-        undo = f"undo the change in {path}, and make it in a copy of the file under another name"
-        advice = f"\n  to keep the old ones: {undo if stale.cells else 'restore their files'}"
-        return f"{head}  to measure them again: {command}{advice}"
+        advice = undo_text(path) if stale.cells else "to keep the old ones: restore their files"
+        return f"{head}  to measure them again: {command}\n  {advice}"
     forced = (*stale.unrecorded, *map(str, stale.otherwise))
     if stale.has_edited_program or (stale.otherwise and not stale.runs):
         command = again_text(stale.loaded, stale.results, *forced)

@@ -70,7 +70,7 @@ walltime timeout runtime: time_limit | spawn: fresh | fork: forked | scheduler l
 # Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.
 FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train|type)(?=[_-]|$)")
 # Near by their letters to what they do not mean: devices that are not supported, processes (of "work").
-UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel", "worker", "workers")
+UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel", "worker", "workers", "t5small", "t5base", "t5large")
 BYTES = re.compile("[\udc80-\udcff]+")  # of a name, as Python decodes it with "surrogateescape"
 
 

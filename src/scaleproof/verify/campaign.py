@@ -334,7 +334,7 @@ def why(path: Path, identity: str) -> str:
         reason = f", or it needs what is at fault: {next(one for one in differences if cells_at_fault([one]))}"
     if not reason:
         _check_report_is_readable(folder, quantities, runs)  # without the report the figures have no ratios
-        reason = f".{_similar_figures(identity, quantities)}"
+        reason = f".{_similar_figures(identity, quantities, folder)}"
     raise UserError(f'there is no figure "{identity}"{reason}')
 
 
@@ -354,8 +354,7 @@ def _absent_cell(identity: str, folder: Path, runs: list[RawRun]) -> str:
         return f": no run of {cell} has numbers; the logs are in {folder / 'runs' / cell}"
     if cell in cells or not cells or not identity.startswith("cells/"):
         return ""
-    hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
-    return f': no run of "{cell}" is in {folder / "runs"}.{hint}'
+    return f': no run of "{cell}" is in {folder / "runs"}.{did_you_mean(cell, cells)} Cells: {", ".join(cells)}'
 
 
 def _check_report_is_readable(folder: Path, quantities: recompute.Quantities, runs: list[RawRun]) -> None:
@@ -368,8 +367,8 @@ def _check_report_is_readable(folder: Path, quantities: recompute.Quantities, ru
         raise damaged_file(folder / REPORT, describe_first_fault(error)) from None
 
 
-def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
-    """Return the name that `identity` may mean and its cell's or run's figures, else the first of all."""
+def _similar_figures(identity: str, quantities: recompute.Quantities, folder: Path) -> str:
+    """Return the name that `identity` may mean and its cell's or run's figures, else what lists those of a cell."""
     is_cell_or_run = any(name.startswith(f"{identity}/") for name in quantities)  # without the name of a figure
     prefix = f"{identity}/" if is_cell_or_run else f"{identity.rpartition('/')[0]}/"  # "cells/ddp-n1x2/"
     if columns := [name.removeprefix(prefix) for name in quantities if name.startswith(prefix)]:
@@ -380,7 +379,8 @@ def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
         figures = ", ".join(columns)
     else:
         nearest = nearest_name(identity, quantities)
-        figures = ", ".join([*list(quantities)[:3], "..."])
+        first = next(iter(quantities), "cells/CELL/").rpartition("/")[0]
+        figures = f"{', '.join([*quantities][:3])}, ... (all of a cell: scaleproof why {folder} {first})"
     hint = f' Did you mean "{nearest}"?' if nearest else ""
     return f"{hint} Figures: {figures}"
 

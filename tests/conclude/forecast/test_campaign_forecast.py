@@ -19,7 +19,7 @@ from scaleproof.conclude.forecast.planner import Price
 from scaleproof.conclude.forecast.report_data import make_forecast_report
 from scaleproof.conclude.forecast.spent import compare_with_spent, record_plan
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
-from scaleproof.conclude.forecast.text import forecasts_text, plan_text, spent_text
+from scaleproof.conclude.forecast.text import forecasts_text, held_text, plan_text, spent_text
 from scaleproof.conclude.report.tables.forecast import forecast_table
 from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
@@ -201,10 +201,9 @@ def test_a_plan_says_time_cost_and_what_is_not_known(tmp_path):
     assert plan.cost == pytest.approx(2.0 * plan.device_hours)
     assert plan.remaining_s == pytest.approx(2 * sum(rows[f"{s}-n1x4"].plan.run_seconds for s in ("ddp", "fsdp")))
     text = plan_text(made, plan)
-    assert "EUR" in text
-    assert "2026-11-01" in text
+    assert " EUR at 2 an hour (2026-11-01)" in text
     assert "all timed runs: " in text
-    assert "; those that remain take " in text
+    assert held_text(plan, 1800).endswith(" end, 4 devices: 2 device hours, 4 EUR")
     nothing = make_plan(evidence(made, tmp_path / "empty"))
     assert {row.basis for row in nothing.rows} == {"nothing-measured"}
     assert "not in these totals" in plan_text(made, nothing)
@@ -215,6 +214,7 @@ def test_energy_is_given_measured_or_unknown(tmp_path):
     make_runs(made, tmp_path)
     known = evidence(made, tmp_path)
     assert make_plan(known).kwh is None
+    assert held_text(make_plan(known), 1800).endswith(": 2 device hours"), "no price, no cost"
     assert "energy: unknown" in plan_text(made, make_plan(known))
     given = make_plan(known, watts=500.0)
     assert given.kwh == pytest.approx(0.5 * given.device_hours)

@@ -133,3 +133,9 @@ def test_trackers_that_take_too_long_are_one_message(monkeypatch):
     monkeypatch.setattr("scaleproof.conclude.forecast.memory.TIME_LIMIT_S", 0.01)
     with pytest.raises(UserError, match=r"took more than 0.01 s for 1 cell; count fewer cells at once"):
         tracked_memory([cell_of(*SETTINGS["single-2"])])
+
+
+def test_a_log_says_how_many_cells_are_counted_and_nothing_else(capfd):
+    fp16_cells = [cell_of(*SETTINGS["fp16"])] * 2
+    tracked_memory(fp16_cells)
+    assert capfd.readouterr() == ("", "memory counted: 1 of 2 cells\nmemory counted: 2 of 2 cells\n")

@@ -219,6 +219,25 @@ def test_a_profile_of_another_queue_is_not_checked(tmp_path, settings):
         cluster_check.check_cluster(tmp_path, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("submit", "line"),
+    [
+        ("qsub -l select={nodes} {name}", "qsub -l select=1 train"),
+        ("qsub -l mem={mem_md}mb", 'scaleproof-submit has {mem_md}. Did you mean "mem_mb"? Allowed: '),
+    ],
+)
+def test_what_another_queue_would_be_sent_is_printed(tmp_path, repository, submit, line):
+    queue = PROFILE + f"config: {{scheduler: queue}}\nscaleproof-submit: '{submit}'\n"
+    (tmp_path / "profile.v9+.yaml").write_text(queue)
+    for name, is_of_two_nodes in (("v100_two_node_buckets", True), ("h100_zero_precision", False)):
+        loaded = LoadedCampaign(repository / f"config/campaigns/{name}.yaml")
+        with pytest.raises(UserError) as refused:
+            cluster_check.check_cluster(tmp_path, tmp_path, loaded)
+        train = str(refused.value).partition(" train (")[2]
+        assert train.partition("): ")[2].startswith(line)
+        assert ("\n    2 nodes in the campaign, and this profile asks for 1, as only" in train) == is_of_two_nodes
+
+
 def test_a_key_that_the_default_profile_overrides_is_named(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "profiles/default").mkdir(parents=True)

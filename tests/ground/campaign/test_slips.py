@@ -1,8 +1,11 @@
 """Slips of people who copy from elsewhere: the answer names the slip, and what it says to write is accepted."""
 
+from pathlib import Path
+
 import pytest
 
 from scaleproof.ground.campaign.campaign_paths import RESERVED, no_campaign_error
+from scaleproof.ground.campaign.loaded import _rename_advice
 from scaleproof.ground.campaign.look_alikes import LATIN, OTHERS, look_alike_text, plain_letters
 from scaleproof.ground.campaign.yaml_loader import load_campaign, load_corpora
 from scaleproof.ground.errors import UserError
@@ -61,6 +64,15 @@ REFUSED = [
         "title: x\nworkload: {model: bert-base-uncased}\n",
         '"encoder-small"? encoder-small goes with task: classification, and a corpus with labels such as ag_news.',
     ),
+    (
+        "title: x\nworkload: {model: roberta-base}\n",
+        ". A model of the hub has its owner before it: scaleproof model fetch OWNER/roberta-base prints what to write.",
+    ),
+    (
+        "title: x\nworkload: {model: t5-small}\n",
+        "config, module. A model of the hub has its owner before it: scaleproof",
+    ),
+    ("title: x\nworkload: {model: gpt2-lrge}\n", 'config, module. Did you mean "gpt2-large"?'),
     ("title: x\nworkload: {task: classification, model: gpt2}\n", "gpt2-small goes with task: language-modelling; enc"),
     (GOOD.replace("15", "10k"), "(optimizer steps). Write 10000."),
     (GOOD + "repeats: 7\n", ", line 8: repeats is given twice, first in line 7"),
@@ -132,6 +144,15 @@ def test_a_row_of_a_corpus_is_answered_with_what_to_write(tmp_path, row, part):
     assert len(fault.splitlines()) == 1
 
 
+@pytest.mark.parametrize("start", ["- ", "-   "])
+def test_a_row_of_a_corpus_is_no_entry_of_a_list(tmp_path, start):
+    path = tmp_path / "corpora.yaml"
+    path.write_text(f"first:\n  source: text\n  files:\n  - a.txt\n{start}mine:\n    source: text\n")
+    words = 'is an entry of a list, and what stands above are keys: take the "- " away'
+    with pytest.raises(UserError, match=rf'^{path}, line 5: "- mine" {words}'):
+        load_corpora(path)
+
+
 def test_what_to_write_for_the_arguments_of_load_dataset_is_sound(tmp_path):
     path = tmp_path / "corpora.yaml"
     path.write_text("mine: {source: dataset, load: [Salesforce/wikitext, wikitext-2-raw-v1, train], revision: main}\n")
@@ -150,6 +171,15 @@ def test_the_table_of_corpora_is_no_campaign_whose_file_is_gone(tmp_path, monkey
     for name in RESERVED:
         assert "is gone" not in str(no_campaign_error(tmp_path / f"{name}.yml"))
     assert "mine.yaml, is gone" in str(no_campaign_error(tmp_path / "mine.yaml"))
+
+
+@pytest.mark.parametrize("locale", ["utf-8", "ascii"])
+@pytest.mark.parametrize(
+    ("name", "new"), [("gr\u00f6\u00dfe", "grosse"), ("Gr\u00f6\u00dfe 2", "grosse-2"), ("size", "")]
+)
+def test_a_name_of_other_letters_is_made_readable_under_any_locale(locale, name, new):
+    stem = name.encode().decode(locale, "surrogateescape")  # as Python reads it from a folder
+    assert _rename_advice(Path(f"{stem}.yaml")) == (f' Rename it to "{new}.yaml".' if new else "")
 
 
 def test_letters_that_look_latin():

@@ -103,11 +103,15 @@ def test_a_run_that_was_not_planned_there_is_refused(tmp_path):
     one, two = cells()
     run = write_run(tmp_path, one)
     assert read_planned(run.folder, one, 1).ok
-    with pytest.raises(UserError, match="is ddp-n1x1/rep1; the campaign plans ddp-n1x2/rep1 there"):
+    with pytest.raises(UserError, match="is ddp-n1x1/rep1; the campaign plans ddp-n1x2/rep1 there") as misplaced:
         read_planned(run.folder, two, 1)
+    assert "undo" not in str(misplaced.value)
     longer, _ = cells(work={"global_batch": 16, "steps": 40, "warmup_steps": 5})
-    with pytest.raises(UserError, match=r"of another configuration \(work.steps 30 -> 40\); the campaign plans"):
+    with pytest.raises(
+        UserError, match=r"of another configuration \(work.steps 30 -> 40\); the campaign plans"
+    ) as edited:
         read_planned(run.folder, longer, 1)
+    assert "\n  to keep the old ones: undo the change in config/campaigns/synthetic.yaml, and" in str(edited.value)
 
 
 @pytest.mark.fault("a damaged run is to be repeated", "`scaleproof retry` removes it")

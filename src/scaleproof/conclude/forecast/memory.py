@@ -9,10 +9,14 @@ that of AMD's Primus projection: what formulas miss at measured sizes is carried
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from signal import SIGTERM
 from statistics import fmean, linear_regression
+from tempfile import TemporaryFile
+from threading import Timer
 from typing import Any, Literal
 
 from scaleproof.conclude.forecast.law import Unsupported
@@ -20,6 +24,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.strategies import LOW, SHARDING_ZERO, without_offload
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.facts.memory import state_bytes
+from scaleproof.ground.progress import show_progress
 from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 
@@ -250,24 +255,33 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
             cell, no_folder, no_folder, campaign="", run_id="", time_limit=TIME_LIMIT_S, provenance={}
         )
         requests.append(asdict(request))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", PROGRAM],
-            input=json.dumps(requests),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIME_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    with TemporaryFile("w+") as given, TemporaryFile("w+", errors="replace") as errors:
+        json.dump(requests, given)
+        given.seek(0)
+        command = [sys.executable, "-m", PROGRAM]
+        process = subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=errors, text=True)
+        limit = Timer(TIME_LIMIT_S, process.terminate)
+        limit.start()
+        try:
+            answers = list(show_progress(_printed_answers(process), len(cells), "memory counted", "cells"))
+            process.wait()
+        finally:  # of a call that was stopped as well
+            limit.cancel()
+            process.kill()
+        errors.seek(0)
+        *_, last_line = ["no message", *errors.read().strip().splitlines()]
+    if process.returncode == -SIGTERM:
         slow = f"torch's trackers took more than {TIME_LIMIT_S:g} s for {plural(len(cells), 'cell')}"
-        raise UserError(f"{slow}; count fewer cells at once") from None
-    if done.returncode:
-        *_, last_line = ["no message", *done.stderr.strip().splitlines()]
+        raise UserError(f"{slow}; count fewer cells at once")
+    if process.returncode:
         raise UserError(f"torch's trackers could not be started: {last_line}")
-    answers = json.loads(done.stdout[done.stdout.index("[{") :])  # libraries may print before the list of answers
     return [_cell_memory(cell, answer) for cell, answer in zip(cells, answers, strict=True)]
+
+
+def _printed_answers(process: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
+    """Yield the answers of `tracked_program` as they come, each a line; libraries may print others."""
+    with process.stdout or nullcontext(()) as lines:
+        yield from (json.loads(line) for line in lines if line.startswith("{"))
 
 
 def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:

@@ -125,11 +125,19 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
             cost = significant(nodes.device_hours * plan.price.amount)
             held = f"whole nodes of {nodes.per_node} devices, which a run has to itself (resources.exclusive)"
             total += f"; {significant(nodes.device_hours)} and {cost} {plan.price.currency} for {held}"
-    left = f"those that remain take {duration_text(plan.remaining_s, 2)}, one after the other, without queues"
+    left = f"those that remain take {duration_text(plan.remaining_s, 2)}, without queues and starts of jobs"
     lines = [loaded.campaign.title, "", _plan_table(plan), "", f"{total}; {left}", _energy_text(plan)]
     # "" or a line that begins with its line break.
     here = host_memory_note(loaded, has_gpus=bool(usable_gpus(cuda_devices)[0]))
     return "\n".join(lines + _unknown_lines(plan) + _advice_lines(plan)) + here
+
+
+def held_text(plan: Plan, seconds: float) -> str:
+    """Return what `seconds`, those of all that a campaign makes, come to where its devices are paid for to the end."""
+    devices = max((row.devices for row in plan.rows if row.is_counted), default=0)
+    hours = devices * seconds / 3600
+    cost = f", {significant(hours * plan.price.amount)} {plan.price.currency}" if plan.price else ""
+    return f"paid for from beginning to end, {plural(devices, 'device')}: {significant(hours)} device hours{cost}"
 
 
 def _plan_table(plan: Plan) -> str:

@@ -1,7 +1,7 @@
 """Memory of one rank, counted by torch's own trackers without allocating it: a second way beside the formula.
 
-A process of its own: cells as JSON on stdin, their bytes as JSON on stdout. The cell's own model, strategy and
-optimizer make two steps on fake tensors, among peers that do not exist (the `fake` process group).
+A process of its own: cells as JSON on stdin, on stdout their bytes, a line of JSON for each. The cell's own model,
+strategy and optimizer make two steps on fake tensors, among peers that do not exist (the `fake` process group).
 """
 
 import json
@@ -118,17 +118,16 @@ def _bytes_by_content(tracker: Any, kind: str, device: Any) -> dict[str, int]:
 
 
 def main() -> None:
-    """Read requests from stdin; print for each the bytes (of `track_memory`), or {"reason": why it is not counted}."""
-    answers = []
+    """Read requests from stdin; print a line for each: its bytes (of `track_memory`), or {"reason": why not}."""
     for fields in json.load(sys.stdin):
         request = Request(**fields)
         reason = reason_against(request)
         try:
-            answers.append({"reason": reason} if reason else track_memory(request))
+            answer = {"reason": reason} if reason else track_memory(request)
         except Exception as error:  # trackers are private to torch: another version may lack them, or raise anything
             lines = str(error).splitlines() or [""]
-            answers.append({"reason": f"torch's trackers failed: {type(error).__name__}: {lines[0]}"})
-    json.dump(answers, sys.stdout)
+            answer = {"reason": f"torch's trackers failed: {type(error).__name__}: {lines[0]}"}
+        print(f"\n{json.dumps(answer)}", flush=True)  # libraries may have begun the line
 
 
 if __name__ == "__main__":

@@ -68,11 +68,14 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     profile = SnakemakeProfile(folder)
     site = profile.site  # raises UserError for faults of the profile, without Slurm too
     executor = profile.settings.get("executor")
-    if site.scheduler != "slurm" or executor not in OF_SLURM:
+    sends_to_slurm = site.scheduler == "slurm" and executor in OF_SLURM
+    is_known = sends_to_slurm or (site.scheduler == "queue" and "scaleproof-submit" in profile.settings)
+    requests = queue_requests(loaded, profile) if loaded and is_known else []
+    if not sends_to_slurm:
         other = f"executor: {executor}, config: {{scheduler: {site.scheduler}}}"
-        raise UserError(f"{profile.path} sends no job to Slurm, which is what is checked ({other})")
+        jobs = "".join(job_text(request, profile) for request in requests)
+        raise UserError(f"{profile.path} sends no job to Slurm, which is what is checked ({other}){jobs}")
     defaults = profile.resources("train")
-    requests = queue_requests(loaded, profile) if loaded else []
     config = allocation.ask_slurm_config()
     if not config:
         code, _, errors = run_scheduler_command(["scontrol", "show", "config"], os.environ, WORDS_S)
@@ -80,8 +83,7 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
             f"it ended with exit code {code}" if code else "it printed no NAME = VALUE"
         )
         reason = "there is no `scontrol`" if code == NOT_STARTED else f"`scontrol show config`: {words}"
-        faults = [f"\n    {request.too_short}" if request.too_short else "" for request in requests]
-        jobs = "".join(f"\n  {job_text(job, profile)}{fault}" for job, fault in zip(requests, faults, strict=True))
+        jobs = "".join(job_text(request, profile) for request in requests)
         raise UserError(f"no Slurm here: {reason}; run this on a login node of the cluster{jobs}")
 
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
@@ -175,9 +177,9 @@ def _judge_job(
             advice = f"its runs are one job: write resources.minutes_per_job, {limit:g} at most, or {advice}"
         fault = f"{request.who}: {request.minutes} minutes, partition {name} gives at most {limit:g}"
         verdicts.append(judged(False, fault, advice))
-    if request.too_short:
+    if request.fault:
         advice = "no run of this campaign is sent before that"
-        verdicts.append(judged(False, f"{request.who}: {request.too_short}", advice))
+        verdicts.append(judged(False, f"{request.who}: {request.fault}", advice))
     return verdicts
 
 

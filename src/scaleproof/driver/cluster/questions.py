@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
+from scaleproof.driver.cluster.queue import submit_line
 from scaleproof.driver.cluster.request import (
     JobRequest,
     complaint_on_job_time,
@@ -13,6 +14,7 @@ from scaleproof.driver.cluster.request import (
     request_of_run,
     request_of_shared_job,
 )
+from scaleproof.driver.cluster.scheduler import Refused
 from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
 from scaleproof.ground.campaign.cells import tokens_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -59,7 +61,7 @@ class QueueRequest:
     resources: Mapping[str, int | str]  # of each job: the campaign's request, with the values of the profile
     names: tuple[str, ...]  # of what the jobs run
     jobs: int
-    too_short: str | None = None  # what is wrong with the time that the profile gives to a job
+    fault: str = ""  # what is wrong with the time or the nodes that the profile gives to a job
 
     @property
     def minutes(self) -> int:
@@ -90,10 +92,11 @@ def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Qu
     for planned in (*measuring_jobs(loaded), *tokenising_jobs(loaded)):
         rule = planned.rule
         resources = with_profile_values(profile.site.resources(planned.request), profile.replaced(rule))
-        too_short = complaint_on_job_time(rule, int(resources["runtime"]), loaded.campaign.resources)
+        fault = complaint_on_job_time(rule, int(resources["runtime"]), loaded.campaign.resources)
+        fault = fault or profile.site.missing_nodes(planned.request)
 
         key = (rule, *resources.items())
-        group = requests.get(key, QueueRequest(rule, resources, names=(), jobs=0, too_short=too_short))
+        group = requests.get(key, QueueRequest(rule, resources, names=(), jobs=0, fault=fault))
         requests[key] = replace(group, names=(*group.names, planned.name), jobs=group.jobs + planned.number)
     return list(requests.values())
 
@@ -104,9 +107,16 @@ def ask_why_refused(request: QueueRequest, profile: SnakemakeProfile) -> str | N
 
 
 def job_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
-    """Describe which jobs ask for what: "3 train (ddp-n1x4): sbatch --partition=gpu --nodes=1 ..."."""
-    options = sbatch_options({**profile.resources(request.rule), **request.resources})
-    return f"{request.jobs} {request.rule} ({request.who}): sbatch {' '.join(options)}"
+    """Describe which jobs ask for what: "3 train (ddp-n1x4): sbatch --partition=gpu ..."."""
+    resources = {**profile.resources(request.rule), **request.resources}
+    submit = profile.settings.get("scaleproof-submit")
+    try:
+        named = {"name": request.rule, "log": "LOG", **resources}
+        command = submit_line(submit, named) if submit else f"sbatch {' '.join(sbatch_options(resources))}"
+    except Refused as refused:
+        command = refused.words
+    fault = f"\n    {request.fault}" if request.fault else ""
+    return f"\n  {request.jobs} {request.rule} ({request.who}): {command}{fault}"
 
 
 def cure_for(reason: str) -> str:
@@ -148,7 +158,8 @@ def measuring_jobs(loaded: LoadedCampaign) -> Iterator[PlannedJobs]:
 def with_profile_values(resources: Mapping[str, int | str], replaced: Mapping[str, str]) -> dict[str, int | str]:
     """Replace `gres` and the NUMBERS in `resources` by values of the profile. `replaced`: name -> value there."""
     numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
-    return {**resources, "gres": replaced.get("gres", resources["gres"]), **numbers}
+    gres = {"gres": replaced.get("gres", resources["gres"])} if "gres" in resources else {}  # other queues have none
+    return {**resources, **gres, **numbers}
 
 
 def question_to_sbatch(sent: Mapping[str, int | str], resources: dict[str, str]) -> list[str]:

@@ -28,6 +28,14 @@ PHASES: dict[str, Phase] = {
 }
 
 
+def submit_line(command: str, values: Mapping[str, object]) -> str:
+    """Return the submit command with the `values` of a job in it. Raises Refused for a misspelt name in it."""
+    for name in re.findall(r"(?<!\$)\{(\w+)\}", command):  # ${HOME} is the shell's
+        if name not in values and (hint := did_you_mean(name, values)):
+            raise Refused(f"scaleproof-submit has {{{name}}}.{hint} Allowed: {', '.join(values)}")
+    return re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), command)
+
+
 @dataclass
 class Queue(Scheduler):
     """A queue behind three commands, each a line of shell, which cannot be asked about nodes and senders.
@@ -45,11 +53,7 @@ class Queue(Scheduler):
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number, the last word that the command prints. Raises Refused."""
-        values = {**job.resources, "log": job.log, "name": job.name}
-        for name in re.findall(r"(?<!\$)\{(\w+)\}", self.submit_command):  # ${HOME} is the shell's
-            if name not in values and (hint := did_you_mean(name, values)):
-                raise Refused(f"scaleproof-submit has {{{name}}}.{hint} Allowed: {', '.join(values)}")
-        line = re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), self.submit_command)
+        line = submit_line(self.submit_command, {**job.resources, "log": job.log, "name": job.name})
         command = ["sh", "-c", f"{line} {shlex.quote(str(job.script))}"]
         code, printed, errors = run_scheduler_command(command, self.environment())
         words = printed.split()

@@ -120,6 +120,15 @@ class Site:
             common["lsf_extra"] = self._lsf_extra(request)
         return common
 
+    def missing_nodes(self, request: JobRequest) -> str:
+        """Return what is wrong where a request is of more nodes than this site's jobs get, else ""."""
+        if self.resources(request)["nodes"] == request.nodes:
+            return ""
+        return (
+            f"{request.nodes} nodes in the campaign, and this profile asks for 1, as only Slurm's srun starts the "
+            "ranks of several: its runs would end as not_applicable"
+        )
+
     def _gpus(self, devices: int) -> tuple[str, list[str]]:
         """Return the generic resource by which this site's Slurm gives `devices` GPUs, or "", and options of sbatch."""
         if not devices or self.gpu_option == "none":

@@ -14,11 +14,12 @@ from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, tokens
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.hub_names import lines_of_hub_name
+from scaleproof.ground.campaign.look_alikes import look_alike_text
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, may_share_jobs, plan_shared_jobs
 from scaleproof.ground.campaign.value_hints import valid_name
 from scaleproof.ground.campaign.yaml_loader import CORPORA, load_campaign, load_corpora, read_yaml
-from scaleproof.ground.errors import UserError, did_you_mean, no_such, path_fault
+from scaleproof.ground.errors import UserError, did_you_mean, no_such, path_fault, printable
 from scaleproof.ground.files import read_record
 from scaleproof.ground.snakemake_command import RESULTS
 
@@ -215,7 +216,8 @@ class LoadedCampaign:
         """Return the cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
         cells = self._by_slug
         if slug not in cells:
-            raise UserError(f"{self.path}: {no_such('cell', slug, cells, 'Cells')}")
+            heading = f"{look_alike_text(slug)} Cells".strip()
+            raise UserError(f"{self.path}: {no_such('cell', slug, cells, heading)}")
         return cells[slug]
 
     def count_witness_steps(self, cell: Cell, repeats: int) -> int:
@@ -343,7 +345,7 @@ def _corpus_table() -> tuple[dict[str, Corpus], dict[str, str]]:
 
 def _rename_advice(path: Path) -> str:
     """Return ` Rename it to "my-question.yaml".`, or "" if no valid name resembles the file's."""
-    name = valid_name(path.stem).replace(".", "-")
+    name = valid_name(printable(path.stem)).replace(".", "-")
     is_other_name = name not in RESERVED and f"{name}.yaml" != path.name
     return f' Rename it to "{name}.yaml".' if is_other_name and NAME.fullmatch(name) else ""
 

@@ -279,7 +279,8 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
         return f" Write {{module: {shortened(text, 60)}{'' if file[1] else ':FUNCTION'}}}."
     if place[-1:] == ("model",) and FILE.search(text) and "://" not in text and not text.endswith(WEIGHTS):
         return f" Write {{config: {shortened(text, 60)}}}."
-    if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
+    may_be_of_hub = any("hub" in option.get("properties", {}) for option in options)
+    if may_be_of_hub and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     text_options = [option for option in options if option.get("type") == "string"]
     could_be_name = isinstance(value, str) and "/" not in text and re.search(r"[a-z]", valid_name(text))
@@ -298,6 +299,8 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     named = {*words} & {*choices} or {same_name(word, choices) for word in words} - {None}
     if len(named) == 1 and {"no", "not"}.isdisjoint(words):  # ddp_find_unused_parameters_true, torch.bfloat16, gpu:0
         return f' Did you mean "{named.pop()}"?'
+    if may_be_of_hub and isinstance(value, str) and HUB_NAME.fullmatch(f"owner/{text}"):
+        return f" A model of the hub has its owner before it: scaleproof model fetch OWNER/{text} prints what to write."
     return nearest_valid_name(text) if is_name else ""
 
 

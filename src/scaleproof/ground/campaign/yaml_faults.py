@@ -125,6 +125,9 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         if "<block end>" in problem and bulleted and {*bulleted.values()} <= {*properties_at(schema_of(Campaign), ())}:
             return f', line {min(bulleted)}: take the "- " before {", ".join(bulleted.values())} away'
     text = lines[min(mark.line, len(lines) - 1)] if mark is not None else ""
+    if mark and "found '-'" in problem and (key := KEY.match(text)):
+        among_keys = "an entry of a list, and what stands above are keys"
+        return f', line {mark.line + 1}: "- {key[2]}" is {among_keys}: take the "- " away, or begin each with one'
     if mark and (bullet := bullet_text(text)):
         return f", line {mark.line + 1}: {bullet}"
     if "${" in text:

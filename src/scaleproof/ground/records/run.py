@@ -225,21 +225,24 @@ def retry_command_of_run(folder: Path, campaign: str = "", whole_cell: bool = Fa
     return retry_command(Path(f"config/campaigns/{campaign}.yaml"), runs, results)
 
 
+def undo_text(campaign: Path | str) -> str:
+    """Return what keeps the runs of a campaign whose file was changed. `campaign`: its file."""
+    return f"to keep the old ones: undo the change in {campaign}, and make it in a copy of the file under another name"
+
+
 def read_planned(folder: Path, cell: Cell, repeat: int) -> Run:
     """Return the run in `folder`. Raises UserError unless it is the one of `cell` that was planned there."""
     run = read_run(folder)
     metrics = run.metrics
     if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell.slug, repeat, cell.fingerprint):
-        is_another_run = (metrics.cell, metrics.repeat) != (
-            cell.slug,
-            repeat,
-        )  # else all had another configuration
+        is_another_run = (metrics.cell, metrics.repeat) != (cell.slug, repeat)
         keys = changed_keys(metrics.config, cell.config)
         actual = run.name if is_another_run else f"a run of another configuration{keys and f' ({keys})'}"
-        raise UserError(
-            f"{folder / METRICS} is {actual}; the campaign plans {cell.slug}/rep{repeat} there. Measure it again: "
-            f"{retry_command_of_run(folder, metrics.campaign, whole_cell=not is_another_run)}"
-        )
+        # With another configuration, all runs of the cell have it.
+        command = retry_command_of_run(folder, metrics.campaign, whole_cell=not is_another_run)
+        advice = "" if is_another_run else f"\n  {undo_text(f'config/campaigns/{metrics.campaign}.yaml')}"
+        planned = f"the campaign plans {cell.slug}/rep{repeat} there"
+        raise UserError(f"{folder / METRICS} is {actual}; {planned}. Measure it again: {command}{advice}")
     return run
 
 

@@ -353,6 +353,14 @@ def test_results_of_ones_own_end_with_what_makes_a_lost_file_again(tmp_path: Pat
         assert (last == "Restore the files of runs") == is_advised
 
 
+def test_a_renamed_folder_has_its_name_back(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    (tmp_path / "demo/campaign.yaml").unlink()  # no publication
+    cell_renamed(tmp_path / "demo")
+    *_, cure = scaleproof("verify", "demo", cwd=tmp_path).stdout.splitlines()
+    assert cure == "Name it as it was: mv demo/runs/ddp_2gpu demo/runs/ddp-n1x2"
+
+
 def test_a_log_may_be_deleted_and_not_edited(tmp_path: Path) -> None:
     """As a publication has none, either."""
     log = tmp_path / "runs/ddp-n1x2/rep1/train.log"

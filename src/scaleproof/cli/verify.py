@@ -26,7 +26,6 @@ REPEAT = re.compile(r"rep[1-9][0-9]*")  # a folder of a run in that of its cell
 MISSING = "is missing"
 CHANGES = "changed since"
 CHANGED = f"{CHANGES} the report was written"
-RENAMED = "was renamed since"
 COPIED = "is the record of"  # of a run in the folder of another
 USUAL_LOSS = 5.0  # %, what a rate may fall by in a gate without --difference
 UNDECIDED = 5  # exit code, as of scaleproof ab
@@ -116,9 +115,9 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     cures = []
     if newer_files:
         cures.append("Update scaleproof, and verify again")
-    renamed = [one for one in differences if RENAMED in one.problem]
+    renamed = [one for one in differences if one.former_name]
     for one in renamed:
-        cures.append(f"Name it as it was: mv {folder / one.file} {folder / one.problem.rpartition(' ')[2]}")
+        cures.append(f"Name it as it was: mv {folder / one.file} {folder / one.former_name}")
     if others:
         cures.append(f"Move out of {folder / 'runs'} what is no run: {', '.join(others)}")
     if runs:
@@ -141,7 +140,7 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     from scaleproof.verify.manifest import LATER_FILE
 
     missing_files = [d.file for d in differences if _is_missing_file(d)]
-    at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
+    at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or d.former_name}
     at_fault |= set(missing_files)
     copies = tuple(f"{os.path.dirname(d.file)}/" for d in differences if d.problem.startswith(COPIED))
     first_parts = {d: d.file.partition("/")[0] for d in differences}

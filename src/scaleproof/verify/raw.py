@@ -40,12 +40,13 @@ class Difference:
     """Something that is not what the raw files say.
 
     `file`: relative to the campaign's folder; `where`: the field or row in it, "" for the whole file; `problem`: the
-    rest of the sentence.
+    rest of the sentence; `former_name`: of a folder that was renamed since, else "".
     """
 
     file: str
     where: str
     problem: str
+    former_name: str = ""
 
     def __str__(self) -> str:
         parts = [self.file, self.where, self.problem] if self.where else [self.file, self.problem]

@@ -29,6 +29,7 @@ from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import (
+    BEGIN_OF_METRICS,
     METRICS,
     DamagedMetrics,
     Run,
@@ -46,14 +47,11 @@ def are_all_own(*paths: Path) -> bool:
 
 
 def _begins_as_own(path: Path) -> bool:
-    """Return whether a file begins as the metrics files of scaleproof do, with "schema_version": "3.x" or a newer one.
-
-    What is no file counts as if it did: reading it reports it.
-    """
+    """Return whether a file begins as metrics of scaleproof. What is no file counts too: reading it reports it."""
     if not path.is_file():
         return True
-    with path.open(errors="replace") as file:
-        return re.search('"schema_version": "[3-9]\\.', file.read(200)) is not None
+    with path.open("rb") as file:
+        return re.search(BEGIN_OF_METRICS, file.read(200)) is not None
 
 
 def _metrics_files(path: Path) -> list[Path]:

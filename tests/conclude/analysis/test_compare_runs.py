@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import scaleproof
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.analysis import compare_runs
@@ -266,3 +267,15 @@ def test_the_command(two):
     done = subprocess.run([*command, "--json", "--may-differ", "fused_optimizer"], capture_output=True, text=True)
     assert done.returncode == 0, "the name of --vary until 1.0"
     assert json.loads(done.stdout)["compared"][0]["runs"] == [3, 3]
+
+
+def test_a_run_without_its_record_is_left_out_aloud(two):
+    command = ["compare", *two, "--vary", "fused_optimizer"]
+    for place in two[0].glob("rep*"):
+        (place / "launcher_metadata.json").touch()
+    (two[0] / "rep4").mkdir()
+    (two[0] / "rep4/train.log").touch()  # not finished
+    assert scaleproof(*command, cwd=two[0]).stderr == ""
+    (two[0] / "rep2/training_metrics.json").unlink()
+    lost = f"left out: {two[0] / 'rep2'} is no longer complete (no training_metrics.json)\n"
+    assert scaleproof(*command, cwd=two[0]).stderr == lost

@@ -30,10 +30,12 @@ from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import (
     BEGIN_OF_METRICS,
+    LAUNCHER,
     METRICS,
     DamagedMetrics,
     Run,
     TimedRun,
+    has_record,
     metrics_files,
     read_run,
     retry_command_of_run,
@@ -74,12 +76,23 @@ def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
 
 def _read_timed_runs(path: Path, besides: Sequence[Path] = ()) -> list[TimedRun]:
     """Return the runs with numbers below a path. `besides`: folders in it that are left out."""
-    # Left out unless `path` is inside of such a folder: runs in compare/ belong to pairs, and runs in together/ are
-    # in runs/ as well.
-    other_folders = {"together", "compare"}
-    files = [file for file in _metrics_files(path) if not other_folders & set(file.relative_to(path.parent).parts)]
-    folders = [file.parent for file in files if not any(file.is_relative_to(folder) for folder in besides)]
+    files = [file for file in _metrics_files(path) if not any(file.is_relative_to(folder) for folder in besides)]
+    folders = [file.parent for file in files if _is_compared(file, path)]
     return [run for run in map(_read_run, folders) if isinstance(run, TimedRun)]
+
+
+def missing_metrics(*paths: Path) -> list[Path]:
+    """Return the metrics files below the paths that are missing where a run left its other files."""
+    others = [file for path in paths for file in path.rglob(LAUNCHER) if _is_compared(file, path)]
+    return sorted(file.with_name(METRICS) for file in others if not has_record(file.parent))
+
+
+def _is_compared(file: Path, path: Path) -> bool:
+    """Return whether a file below `path` is of a run of its own.
+
+    Unless `path` is inside of such a folder, runs in compare/ belong to pairs, and runs in together/ are in runs/, too.
+    """
+    return {"together", "compare"}.isdisjoint(file.relative_to(path.parent).parts)
 
 
 def _read_run(folder: Path) -> Run:

@@ -242,10 +242,11 @@ def _start(run: TimedRun) -> datetime:
 
 
 def _sides_of(codes: list[str], runs_a: list[TimedRun], runs_b: list[TimedRun]) -> dict[str, str]:
-    """Return the side, "A" or "B", of each code that is found on one side alone. Without codes neither is audited."""
+    """Return the side, "A" or "B", of each code that is suspect on one side alone. Without codes neither is audited."""
     if not codes:
         return {}
-    codes_a, codes_b = ({finding.code for finding in audit("compare", runs).findings} for runs in (runs_a, runs_b))
+    findings = [audit("compare", runs).findings for runs in (runs_a, runs_b)]
+    codes_a, codes_b = ({one.code for one in of_side if one.severity == "suspect"} for of_side in findings)
     return {code: "A" if code in codes_a else "B" for code in codes_a ^ codes_b if code in codes}
 
 

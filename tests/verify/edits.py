@@ -270,7 +270,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
     ),
     "an interval of a sentence": (
         "claims.json",
-        r"(\d\.\d+x fsdp-n1x2) \([\d.]+-[\d.]+\)",
+        r"(\d\.\d+x (?:as fast as )?fsdp-n1x2) \([\d.]+-[\d.]+\)",
         r"\1",
         "does not say the figure of ratio/fsdp-n1x2",
     ),

@@ -27,7 +27,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
         lambda match: f"{match[1]}{1.012 * float(match[2])}",
         "resolve, detectable",
     ),
-    "E3 a ratio in words": ("claims.json", r"\d\.\d+x zero2", "9.87x zero2", "is at 9.87x"),
+    "E3 a ratio in words": ("claims.json", r"\d\.\d+x (as fast as )?zero2", r"9.87x \1zero2", "is at 9.87x"),
     "a figure is dropped": (
         "claims.json",
         r"fsdp-n1x2 at [\d.]+x \([\d.-]+\)",
@@ -270,7 +270,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
     ),
     "an interval of a sentence": (
         "claims.json",
-        r"(\d\.\d+x fsdp-n1x2) \([\d.]+-[\d.]+\)",
+        r"(\d\.\d+x (?:as fast as )?fsdp-n1x2) \([\d.]+-[\d.]+\)",
         r"\1",
         "does not say the figure of ratio/fsdp-n1x2",
     ),

@@ -188,9 +188,13 @@ def test_a_cell_that_is_left_out_although_it_has_three_runs_is_named(
     ("said", "edited", "named"),
     [
         ("6 cells, from", "5 cells, from", 'says "5 cells, from" of other cells'),
-        ("from 1.13x zero0-n1x2", "from 1.23x zero0-n1x2", "zero0-n1x2 is at 1.23x"),
-        ("from 1.13x zero0-n1x2", "from 1.18x zero1-n1x2", 'says "6 cells, from" of other cells'),
-        ("to 1.45x zero3-offload-n1x2", "to 1.25x zero3-offload-n1x2", "zero3-offload-n1x2 is at 1.25x"),
+        ("from 1.13x as fast as zero0-n1x2", "from 1.23x as fast as zero0-n1x2", "zero0-n1x2 is at 1.23x"),
+        ("from 1.13x as fast as zero0-n1x2", "from 1.18x as fast as zero1-n1x2", 'says "6 cells, from" of other cells'),
+        (
+            "to 1.45x as fast as zero3-offload-n1x2",
+            "to 1.25x as fast as zero3-offload-n1x2",
+            "zero3-offload-n1x2 is at 1.25x",
+        ),
         ("8 cells, from ddp-n1x2", "7 cells, from ddp-n1x2", 'says "7 cells, from" of other cells'),
     ],
 )

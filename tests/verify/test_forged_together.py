@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from command_line import scaleproof
 
+from scaleproof.verify.campaign import verify
 from scaleproof.verify.manifest import demands_in, write_manifest
 
 PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
@@ -79,6 +80,36 @@ def test_a_column_that_is_no_number_is_named_where_runs_have_none(tmp_path: Path
     table.loc[3, "mfu"] = "x"
     table.to_csv(folder / "runs.csv", index=False)
     _expect_it_alone(folder, "runs.csv", "mfu: mfu is 'x', no number")
+
+
+LAUNCHER = "runs/ddp-n1x2/rep1/launcher_metadata.json"
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("world_size", "world_size: is 8, training_metrics.json has 2"),
+        ("rank0_host", "rank0_host: is 8, training_metrics.json has vm"),
+        ("git_commit", "git_commit: is 8, training_metrics.json has 6cfebe66"),
+        ("env", "OMP_NUM_THREADS: is 8, training_metrics.json has 2"),
+    ],
+)
+def test_a_field_of_the_launcher_that_the_metrics_contradict_is_named(tmp_path: Path, field: str, words: str) -> None:
+    folder = _with_field_of_launcher(tmp_path, field, {"OMP_NUM_THREADS": "8"} if field == "env" else 8)
+    _expect_it_alone(folder, LAUNCHER, words)
+
+
+@pytest.mark.parametrize(("field", "value"), [("checkpoint_path", "elsewhere"), ("nccl_env", {"NCCL_DEBUG": "INFO"})])
+def test_a_field_of_the_launcher_that_stands_nowhere_else_is_left(tmp_path: Path, field: str, value: object) -> None:
+    assert verify(_with_field_of_launcher(tmp_path, field, value), with_manifest=False)[0] == []
+
+
+def _with_field_of_launcher(tmp_path: Path, field: str, value: object) -> Path:
+    """Return a copy of the demo in which a run's launcher_metadata.json has another value of `field`."""
+    folder = shutil.copytree(PUBLISHED, tmp_path / "demo")
+    launcher = json.loads((folder / LAUNCHER).read_text())
+    (folder / LAUNCHER).write_text(json.dumps(launcher | {field: value}))
+    return folder
 
 
 def _expect_it_alone(folder: Path, file: str, words: str) -> None:

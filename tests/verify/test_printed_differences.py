@@ -193,6 +193,12 @@ def no_run_of_a_pair(folder: Path) -> None:
     shutil.rmtree(folder / "compare/accumulation/pair5")  # which need not be removed
 
 
+def a_figure_and_a_note(folder: Path) -> None:
+    a_figure(folder)
+    _renew_hash(folder, folder / "cells.csv")
+    (folder / "README.md").write_text("mine\n")
+
+
 def a_trace_edited(folder: Path) -> None:
     path = folder / "traces/ddp-n1x2/profile_summary.json"
     path.write_text(path.read_text() + " ")
@@ -298,6 +304,7 @@ def test_a_hash_that_was_edited_in_the_manifest_does_not_accuse_its_file_alone(t
     [
         (a_slower_run_under_a_new_seal, "runs/ddp-n1x2/rep1/training_metrics.json: window.tokens_per_sec_global: is "),
         (a_faster_cell_under_a_new_seal, "cells.csv: ddp-n1x2, tokens_per_s: is 26162"),
+        (a_figure_and_a_note, "cells.csv: ddp-n1x2, tokens_per_s: is 26162"),  # no table is held against README.md
     ],
 )
 def test_what_is_computed_again_hides_behind_no_hash(
@@ -344,6 +351,14 @@ def test_results_of_ones_own_end_with_what_makes_a_lost_file_again(tmp_path: Pat
         (tmp_path / "results/demo" / name).unlink()
         last = scaleproof("verify", "results/demo", cwd=tmp_path).stdout.splitlines()[-1]
         assert (last == "Restore the files of runs") == is_advised
+
+
+def test_a_renamed_folder_has_its_name_back(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    (tmp_path / "demo/campaign.yaml").unlink()  # no publication
+    cell_renamed(tmp_path / "demo")
+    *_, cure = scaleproof("verify", "demo", cwd=tmp_path).stdout.splitlines()
+    assert cure == "Name it as it was: mv demo/runs/ddp_2gpu demo/runs/ddp-n1x2"
 
 
 def test_a_log_may_be_deleted_and_not_edited(tmp_path: Path) -> None:

@@ -253,9 +253,10 @@ def compare(args: argparse.Namespace) -> None:
 
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.auditor.read.text_files import check_root
-    from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
+    from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results, missing_metrics
     from scaleproof.conclude.report.sentences.next_step import NOTHING_OPEN, step_of_comparison
     from scaleproof.conclude.report.sentences.ratios import compared_sentences, compared_verdict, intervals_note
+    from scaleproof.ground.records.lost_results import lost_text
 
     if Path("-") in (args.a, args.b):
         raise UserError("compare reads files and folders, not standard input: write each log into a file of its own")
@@ -265,6 +266,8 @@ def compare(args: argparse.Namespace) -> None:
 
     if are_all_own(args.a, args.b):
         compared, one_sided_cells = compare_results(args.a, args.b, args.vary)
+        if missing := missing_metrics(args.a, args.b):
+            print(f"left out: {lost_text(missing)} (no {missing[0].name})", file=sys.stderr)
     else:
         compared, one_sided_cells = [compare_external(args.a, args.b, args.vary)], []
     step = step_of_comparison(compared)

@@ -13,7 +13,7 @@ from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.json_faults import NEWER, UNREADABLE
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.ground.snakemake_command import MEASURED_BESIDE, RESULTS, derive_again_command
+from scaleproof.ground.snakemake_command import RESULTS, derive_again_command
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
@@ -26,19 +26,24 @@ REPEAT = re.compile(r"rep[1-9][0-9]*")  # a folder of a run in that of its cell
 MISSING = "is missing"
 CHANGES = "changed since"
 CHANGED = f"{CHANGES} the report was written"
-RENAMED = "was renamed since"
 COPIED = "is the record of"  # of a run in the folder of another
 USUAL_LOSS = 5.0  # %, what a rate may fall by in a gate without --difference
 UNDECIDED = 5  # exit code, as of scaleproof ab
-NO_SOURCES = ("manifest.json", "report.html", "charts", "tables")  # from these no figure of another file is computed
-# File of results -> files whose content is held against its content, where the manifest was written anew.
+# First part of a file's path -> those of files whose content is held against its content.
+WRITTEN = ("claims.json", "report.html", "charts", "tables")
 HELD_AGAINST = {
-    "findings.json": ("scaling_report.json", "cells.csv", "tables", "claims.json", "report.html", "charts"),
-    "traces.json": ("waterfall.json", "claims.json", "report.html", "charts"),
-    "scaling_report.json": ("claims.json", "report.html", "charts", "tables"),
-    "comparison.json": ("claims.json", "report.html", "charts"),
-    "waterfall.json": ("claims.json", "report.html", "charts"),
-    "losses.csv": ("claims.json", "report.html", "charts"),
+    "runs": (
+        *("findings.json", "scaling_report.json", "runs.csv", "cells.csv", "losses.csv", "waterfall.json"),
+        *("traces.json", "campaign.yaml", "environment.json", *WRITTEN),
+    ),
+    "compare": ("findings.json", "comparison.json", *WRITTEN),
+    "traces": ("findings.json", "traces.json", "waterfall.json", *WRITTEN),
+    "reference": ("findings.json", *WRITTEN),
+    "findings.json": ("scaling_report.json", "cells.csv", *WRITTEN),
+    "traces.json": ("waterfall.json", *WRITTEN),
+    "scaling_report.json": ("cells.csv", "waterfall.json", *WRITTEN),
+    "losses.csv": ("cells.csv", *WRITTEN),
+    **dict.fromkeys(("comparison.json", "waterfall.json", "runs.csv", "cells.csv"), WRITTEN),
     "claims.json": ("report.html",),
 }
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
@@ -110,9 +115,9 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     cures = []
     if newer_files:
         cures.append("Update scaleproof, and verify again")
-    renamed = [one for one in differences if RENAMED in one.problem]
+    renamed = [one for one in differences if one.former_name]
     for one in renamed:
-        cures.append(f"Name it as it was: mv {folder / one.file} {folder / one.problem.rpartition(' ')[2]}")
+        cures.append(f"Name it as it was: mv {folder / one.file} {folder / one.former_name}")
     if others:
         cures.append(f"Move out of {folder / 'runs'} what is no run: {', '.join(others)}")
     if runs:
@@ -132,15 +137,19 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     missing, changed or renamed are at fault. The differences that may follow are in other files, or in the folder of a
     copied run: they are printed once the files at fault are back. At most SHOWN lines are on one file or folder.
     """
+    from scaleproof.verify.manifest import LATER_FILE
+
     missing_files = [d.file for d in differences if _is_missing_file(d)]
-    at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
+    at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or d.former_name}
     at_fault |= set(missing_files)
     copies = tuple(f"{os.path.dirname(d.file)}/" for d in differences if d.problem.startswith(COPIED))
-    to_print = [d for d in differences if not (at_fault and _may_follow(d, at_fault))]
+    first_parts = {d: d.file.partition("/")[0] for d in differences}
+    following = {part for source in first_parts.values() for part in HELD_AGAINST.get(source, ())}
+    may_follow = {d for d in differences if first_parts[d] in following and d.problem != LATER_FILE}
+    to_print = [d for d in differences if d.file in at_fault or d not in may_follow]
+    if at_fault:  # what a check did not find, "scaling.md is missing", is named by the manifest's "is missing"
+        to_print = [d for d in to_print if not d.problem.endswith(f" {MISSING}") or UNREADABLE in d.problem]
     to_print = [d for d in to_print if d.problem.startswith(COPIED) or not d.file.startswith(copies)]
-    changed = {d.file for d in to_print}
-    following = {first_part for file, parts in HELD_AGAINST.items() if file in changed for first_part in parts}
-    to_print = [d for d in to_print if d.file.partition("/")[0] not in following]
     following_count = len(differences) - len(to_print)
     unknown = {d.file for d in to_print if d.where == "schema_version"}  # what else is said of these follows from it
     to_print = [d for d in to_print if d.file not in unknown or d.where == "schema_version"]
@@ -184,19 +193,6 @@ def _folder_of_missing(folder: Path, file: str) -> str:
     return next(
         (parent for parent in reversed(parents) if not (folder / parent).is_dir()), parents[0] if parents else ""
     )
-
-
-def _may_follow(difference: "Difference", at_fault: set[str]) -> bool:
-    """Return whether a difference may follow from the files `at_fault`, because another file repeats their content."""
-    # "scaling.md is missing", said of another file; a part that is missing makes a file unreadable
-    is_unreadable = UNREADABLE in difference.problem
-    if difference.problem.endswith(f" {MISSING}") and not is_unreadable:
-        return True
-    first_part, _, _ = difference.file.partition("/")
-    has_sources = any(file.partition("/")[0] not in NO_SOURCES for file in at_fault)
-    if difference.file in at_fault or first_part in ("runs", *MEASURED_BESIDE) or not has_sources:
-        return False
-    return bool(difference.where) or is_unreadable or first_part == "charts"
 
 
 def why(args: argparse.Namespace) -> None:

@@ -33,7 +33,6 @@ from scaleproof.verify.manifest import (
     FILES,
     LATER_FILES,
     LINE_ENDS,
-    RENAMED,
     check_manifest,
     each_once,
 )
@@ -194,7 +193,7 @@ def _runs_left_over(folder: Path, runs: list[RawRun]) -> list[str]:
 def _with_differences_of_manifest(folder: Path, run_differences: list[Difference]) -> list[Difference]:
     """Return the differences of runs, manifest, signature and crate, without those that a renamed folder causes."""
     manifest_differences = _line_ends_once(check_manifest(folder))
-    renamed_folders = tuple(f"{one.file}/" for one in manifest_differences if one.problem.startswith(RENAMED))
+    renamed_folders = tuple(f"{one.file}/" for one in manifest_differences if one.former_name)
     other_run_differences = [one for one in run_differences if not one.file.startswith(renamed_folders)]
     _, signature_differences = signer_of(folder)
     is_published = (folder / CAMPAIGN).exists() or (folder / CRATE).exists()

@@ -18,6 +18,7 @@ FILE = "claims.json"
 Claim = Mapping[str, Any]  # of that file
 
 MANY = re.compile(r"\b(\d+) cells, from ")  # of so many, the first and the last are named
+AS_FAST = "(?:as fast as )?"  # "1.2x A" was written before 0.2
 # Word of a claim -> what a sentence on a series or on pairs must say.
 PHRASES = {
     "faster": "is faster",
@@ -140,7 +141,7 @@ def _is_below_1(claim: Claim) -> bool:
 
 
 def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Difference]:
-    """Yield where "1.2x A (1.1-1.3)" is neither the claim on A nor its inverse (`_is_stated_inverted`)."""
+    """Yield where "1.2x as fast as A (1.1-1.3)" is neither the claim on A nor its inverse (`_is_stated_inverted`)."""
     ratio_pattern = _pattern_of_quoted_ratio(claim)
     if not ratio_pattern:
         return
@@ -163,7 +164,7 @@ def _pattern_of_quoted_ratio(claim: Claim) -> str:
     if claim["kind"] == "one-device":
         return rf"(?<![\w-]){name} at ([\d.,]+)x"  # "A at 1.2x (1.1-1.3) is faster"
     if claim["kind"] == "ratio":
-        return rf"(?<![\w.,-])([\d.,]+)x {name}(?![\w-])"  # of the fastest cell over A: "1.2x A (1.1-1.3)"
+        return rf"(?<![\w.,-])([\d.,]+)x {AS_FAST}{name}(?![\w-])"  # of the fastest cell over A
     if _is_stated_inverted(claim):
         return r", which has ([\d.,]+)x its [\w/]+"  # "A is slower than B, which has 1.2x its tokens/s"
     return ""
@@ -193,11 +194,11 @@ def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
 
 
 def _is_from_to(group: Sequence[Claim], ends: Sequence[str]) -> bool:
-    """Return whether two texts, "1.2x A (1.1-1.3)" or "A at 1.2x", are of the first and the last cell of a group."""
+    """Return whether two texts, "1.2x as fast as A" or "A at 1.2x", are of the first and the last cell of a group."""
     if len(ends) != 2:
         return False
     cells = group[0]["subject"], group[-1]["subject"]
-    patterns = [rf"(?:[\d.,]+x )?{re.escape(cell)}(?![\w-])" for cell in cells]
+    patterns = [rf"(?:[\d.,]+x {AS_FAST})?{re.escape(cell)}(?![\w-])" for cell in cells]
     return all(re.match(pattern, end) for pattern, end in zip(patterns, ends, strict=True))
 
 
@@ -215,7 +216,8 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
         return "" if names_fastest and due_words in text else f'does not say "{subject} ... {due_words}"'
     if topic == "slower":
         are_all_slower = all(claim["word"] == "slower" for claim in claims)
-        names_baseline = text.startswith(f"Lead: {first['baseline']} runs at ")
+        # "Lead: A runs at 1.2x B" was written before 0.2.
+        names_baseline = re.match(rf"(?:Highest rate|Lead): {re.escape(first['baseline'])}(?![\w-])", text)
         return "" if are_all_slower and names_baseline else "names cells that are not shown to be slower"
     if topic == "one-device":
         return _fault_of_one_device_sentence(text, claims)

@@ -17,6 +17,8 @@ from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import Difference, RawRun, check_values, close
 from scaleproof.verify.recompute import CONFIDENCE, counts_samples, has_speedup, measured_by_cell, waiting_share
 
+Steps = Sequence[Mapping[str, Any]]  # of a trace, of each rank
+
 WATERFALL, TRACES = "waterfall.json", "traces.json"
 PROFILE = "profile_summary.json"
 TRACE_PARTS = (
@@ -48,6 +50,8 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
         for series, point in points_of(report)
         if has_speedup(series, point) and counts_samples(cells[point["cell"]])
     }
+    traced = [trace["cell"] for trace in entries_of(folder / TRACES, "traces")]  # other folders are of earlier states
+    steps_of = {cell: _steps_of_trace(folder / "traces" / cell / PROFILE) for cell in traced}
     if set(entries) != set(series_of):
         yield Difference(WATERFALL, "cells", "are not those beyond a baseline")
     for cell in entries.keys() & series_of.keys():
@@ -59,7 +63,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
         strategy = cells[cell][0].metrics["config"]["execution"]["strategy"]
         expected = {"strategy": strategy, "baseline": base, "kind": kind, "n": len(cells[cell])}
         stated = entry | {part["name"]: part["ms"] for part in entry["parts"]}
-        parts = _expected_parts(folder, entry, cells, base, kind)
+        parts = _expected_parts(steps_of, entry, cells, base, kind)
         expected |= {name: value for name, value in parts.items() if name in stated}  # an entry need not have all parts
         yield from check_values(WATERFALL, cell, stated, expected)
 
@@ -87,17 +91,18 @@ def _check_form_of_parts(entry: Mapping[str, Any]) -> Iterator[Difference]:
 
 
 def _expected_parts(
-    folder: Path, entry: Mapping[str, Any], cells: Mapping[str, Sequence[RawRun]], base: str, kind: str
+    steps_of: Mapping[str, Steps], entry: Mapping[str, Any], cells: Mapping[str, Sequence[RawRun]], base: str, kind: str
 ) -> dict[str, float | None]:
     """Return what runs and traces give of the step of an entry's cell: part or field -> milliseconds.
 
-    Waiting for data and host gaps count as far as they exceed those of the baseline `base`, scaled to the ideal step.
+    `steps_of`: traced cell -> its steps. Waiting for data and host gaps count as far as they exceed those of the
+    baseline `base`, scaled to the ideal step.
     """
     group, base_group = cells[entry["cell"]], cells[base]
     scale = base_group[0].devices / group[0].devices if kind == "strong" else 1.0  # ideal step over the baseline's
     step_ms, base_step_ms = _step_ms(group), _step_ms(base_group)
     data_ms, base_data_ms = _data_ms(group), _data_ms(base_group)
-    steps, base_steps = _steps_of_trace(folder, entry["cell"]), _steps_of_trace(folder, base)
+    steps, base_steps = steps_of.get(entry["cell"], ()), steps_of.get(base, ())
     ideal_ms = base_step_ms * scale
     parts: dict[str, float | None] = {
         "measured_ms": step_ms,
@@ -150,31 +155,25 @@ def _part_of_smaller_batch(
     return {LOCAL_BATCH: _step_ms(source) - ideal_ms}
 
 
-def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
-    """Return the traced steps of a cell, of each rank; none where a step lacks a part.
-
-    None, too, where the report has no trace of the cell: its folder may be of an earlier state of the campaign.
-    """
-    path = folder / "traces" / cell / PROFILE
-    if not path.is_file() or all(trace["cell"] != cell for trace in entries_of(folder / TRACES, "traces")):
-        return []
-    steps: list[dict[str, Any]] = json_of(path).get("per_step", [])
+def _steps_of_trace(profile: Path) -> list[dict[str, Any]]:
+    """Return the traced steps in a profile, of each rank; none where it is missing, or a step lacks a part."""
+    steps: list[dict[str, Any]] = json_of(profile).get("per_step", []) if profile.is_file() else []
     needed_parts = set(TRACE_PARTS) - {"exposed_wait_ms"}  # older traces lack it
     are_whole = all(step.get(name) is not None for step in steps for name in needed_parts)
     return steps if are_whole else []
 
 
-def _sum_over_steps(steps: Sequence[Mapping[str, Any]], name: str) -> float:
+def _sum_over_steps(steps: Steps, name: str) -> float:
     """Return the milliseconds of one part of all steps."""
     return math.fsum(step[name] for step in steps)
 
 
-def _idle_share(steps: Sequence[Mapping[str, Any]]) -> float:
+def _idle_share(steps: Steps) -> float:
     """Return the share of the traced steps in which the device has nothing to do."""
     return _sum_over_steps(steps, "idle_ms") / _sum_over_steps(steps, "wall_ms")
 
 
-def _exposed_parts(steps: Sequence[Mapping[str, Any]], step_ms: float) -> dict[str, float | None]:
+def _exposed_parts(steps: Steps, step_ms: float) -> dict[str, float | None]:
     """Return {part: ms} of exposed communication (nothing is computed) in a timed step of `step_ms`, and two ratios.
 
     All parts are None without steps. Older traces lack exposed_wait_ms: transfer and waiting are one part then,
@@ -233,7 +232,7 @@ def _check_means(trace: Mapping[str, Any], profile: Mapping[str, Any]) -> Iterat
         yield from check_values(TRACES, f"{cell}, rank {part['rank']}", part, means, "the profile gives")
 
 
-def _means_over(steps: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+def _means_over(steps: Steps) -> dict[str, float | None]:
     """Return the mean of each part over `steps`; None where a step lacks the part, and without steps."""
     means: dict[str, float | None] = {}
     for name in TRACE_PARTS:
@@ -274,7 +273,7 @@ def _expected_overhead(profile: Mapping[str, Any], runs: Sequence[RawRun]) -> di
     return overhead
 
 
-def _check_steps(file: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
+def _check_steps(file: str, steps: Steps) -> Iterator[Difference]:
     """Yield each traced step whose parts do not sum to it, or whose parts of communication do not sum to that."""
     for step in steps:
         for whole, parts in PARTS_OF.items():

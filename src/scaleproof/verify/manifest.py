@@ -30,7 +30,6 @@ LATER_RUN = "a run that the report does not have"
 LATER_FILE = "a file that the report does not have: move it away"
 LATER_FILES = "files that the report does not have: move them away, and verify again"
 CHANGED = "changed since the report was written"
-RENAMED = "was renamed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "reference", "forecasts", "tables", "charts", "workflow")
 DRAWN = ("tables", "charts")  # of FOLDERS, those from which nothing but the page is made
 OF_PARTS = ("comparison.json", "traces.json")  # that only some campaigns have
@@ -129,7 +128,10 @@ def check_manifest(folder: Path) -> list[Difference]:
     in_old_folder = tuple(f"{old}/" for old in renamed_folders.values())
     in_new_folder = tuple(f"{new}/" for new in renamed_folders)
     differences = [one for one in differences if not one.file.startswith(in_old_folder)]
-    differences += [Difference(new, "", f"{RENAMED}: it was {old}") for new, old in renamed_folders.items()]
+    differences += [
+        Difference(new, "", f"was renamed since the report was written: it was {old}", former_name=old)
+        for new, old in renamed_folders.items()
+    ]
     later_runs = [name for name in unlisted_runs if not name.startswith(in_new_folder)]
     differences += [Difference(name, "", LATER_RUN) for name in later_runs]
     later_files = [] if is_edited else [name for name in _files(folder, OF_PARTS, DRAWN) if name not in listed]

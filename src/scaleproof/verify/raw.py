@@ -27,6 +27,7 @@ from scaleproof.verify.contents import DAMAGES, as_written, parse_json
 Parsed = TypeVar("Parsed")
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
+LAUNCHER = "launcher_metadata.json"
 COLUMNS = ("phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # of steps.csv
 PHASES = ("window", "warmup")
 PLACES = "runs/*/rep*"  # of the runs in a campaign's folder
@@ -39,12 +40,13 @@ class Difference:
     """Something that is not what the raw files say.
 
     `file`: relative to the campaign's folder; `where`: the field or row in it, "" for the whole file; `problem`: the
-    rest of the sentence.
+    rest of the sentence; `former_name`: of a folder that was renamed since, else "".
     """
 
     file: str
     where: str
     problem: str
+    former_name: str = ""
 
     def __str__(self) -> str:
         parts = [self.file, self.where, self.problem] if self.where else [self.file, self.problem]
@@ -123,7 +125,7 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
             run = RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, steps_sha256)
             if pattern == PLACES and run.name != f"{run_folder.parent.name}/{run_folder.name}":
                 raise _Damaged(METRICS, f"is the record of {run.name}")
-            inconsistencies = _inconsistencies(run)
+            inconsistencies = [*_inconsistencies(run), *_contradictions_of_launcher(run_folder, run)]
         except _Damaged as damaged:
             differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
         except DAMAGES as error:
@@ -277,6 +279,31 @@ def _wrong_figures(run: RawRun, is_of_program: bool) -> list[Difference]:
             gives = "none" if computed is None else significant(computed, 9)
             differences.append(Difference(run.path, f"window.{name}", f"is {window[name]}, but {STEPS} gives {gives}"))
     return differences
+
+
+def _contradictions_of_launcher(run_folder: Path, run: RawRun) -> Iterator[Difference]:
+    """Yield the fields of launcher_metadata.json that the metrics have too, with another value. Raises _Damaged."""
+    if not (run_folder / LAUNCHER).is_file():  # the check of the manifest says so
+        return
+    stated, _ = _parse_file(run_folder, LAUNCHER, _parse_launcher)
+    metrics = run.metrics
+    expected = metrics["env"] | {
+        "rank0_host": metrics["host"]["hostname"],
+        "git_commit": metrics["git_commit"],
+        "slurm": metrics.get("scheduler") or {},
+    }
+    if metrics.get("ranks"):  # failed runs and commands record none
+        expected["world_size"] = len(metrics["ranks"])
+    in_both = {name: value for name, value in expected.items() if name in stated}
+    yield from check_values(run.path.replace(METRICS, LAUNCHER), "", stated, in_both, f"{METRICS} has")
+
+
+def _parse_launcher(data: bytes) -> dict[str, Any]:
+    """Return the fields of launcher_metadata.json and its environment variables, in one mapping. Raises DAMAGES."""
+    launcher: dict[str, Any] = parse_json(data)
+    if not isinstance(launcher, dict):
+        raise TypeError(f"{LAUNCHER} is no object")
+    return launcher | launcher.get("env", {}) | launcher.get("nccl_env", {})
 
 
 def folder_before(path: str, name: str) -> str:

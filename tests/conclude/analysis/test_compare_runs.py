@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import scaleproof
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.analysis import compare_runs
 from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results, read_runs_by_cell
 from scaleproof.conclude.analysis.measured_cells import measured_cells
+from scaleproof.conclude.report.sentences.next_step import step_of_comparison
 from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict
 from scaleproof.ground.comparison import why_incomparable
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.registry import finding_on_unusable_record
 from scaleproof.ground.records.run import read_run
 
 
@@ -71,6 +74,30 @@ def test_suspicions_stand_beside_a_ratio(two):
     (found,), _ = compare_results(*two, ["fused_optimizer"])
     assert found.ratio is not None
     assert compared_sentence(found).endswith("With reservations: machine-busy (B).")
+
+
+@pytest.mark.parametrize(("severity", "sides"), [("note", {"machine-busy": "B"}), ("suspect", {})])
+def test_a_note_on_a_side_is_no_suspicion_of_it(two, monkeypatch, severity, sides):
+    """Others were busy on other cores of A's machine, which a quiet machine would not mend."""
+    rewrite(compare_run(two[1] / "rep1"), lambda d: d["host"].update(cpu_busy_before=0.5))
+    real_audit = compare_runs.audit
+
+    def audit_with_one_more(name, runs):
+        audited = real_audit(name, runs)
+        cell = two[0].name
+        busy = finding_on_unusable_record(f"{cell}/rep1", cell, "").model_copy(
+            update={"code": "machine-busy", "severity": severity}
+        )
+        more = [busy] if any(run.metrics.cell == cell for run in runs) else []
+        return audited.model_copy(update={"findings": [*audited.findings, *more]})
+
+    monkeypatch.setattr(compare_runs, "audit", audit_with_one_more)
+    (compared,), _ = compare_results(*two, ["fused_optimizer"])
+    assert compared.suspect == ["machine-busy"]
+    assert compared.suspect_sides == sides
+    assert (
+        step_of_comparison([compared]) == f"measure {sides.get('machine-busy', 'both sides')} again on a quiet machine"
+    )
 
 
 def test_results_are_not_compared_with_themselves(two):
@@ -266,3 +293,15 @@ def test_the_command(two):
     done = subprocess.run([*command, "--json", "--may-differ", "fused_optimizer"], capture_output=True, text=True)
     assert done.returncode == 0, "the name of --vary until 1.0"
     assert json.loads(done.stdout)["compared"][0]["runs"] == [3, 3]
+
+
+def test_a_run_without_its_record_is_left_out_aloud(two):
+    command = ["compare", *two, "--vary", "fused_optimizer"]
+    for place in two[0].glob("rep*"):
+        (place / "launcher_metadata.json").touch()
+    (two[0] / "rep4").mkdir()
+    (two[0] / "rep4/train.log").touch()  # not finished
+    assert scaleproof(*command, cwd=two[0]).stderr == ""
+    (two[0] / "rep2/training_metrics.json").unlink()
+    lost = f"left out: {two[0] / 'rep2'} is no longer complete (no training_metrics.json)\n"
+    assert scaleproof(*command, cwd=two[0]).stderr == lost

@@ -34,7 +34,6 @@ class Reading:
     """What one call of `gather` collects along the way."""
 
     evidence: Evidence
-    shared_folder: str = ""  # that the names of all files begin with, "logs/", and no name of a run is meant by
     claims_of_folders: list[tuple[str, str, FactsByPart]] = field(default_factory=list)  # folder, file and its facts
     stores: dict[Path, tuple[SeriesReader, Path]] = field(default_factory=dict)  # of MLflow: folder of a run, a metric
     launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
@@ -55,7 +54,7 @@ def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
 
     file, _, part = run.name.partition("#")  # "train.log", "2" of "train.log#2"
     run.files = [file]
-    run.details |= {"folder": folder_of(path), "shared_folder": reading.shared_folder}
+    run.details["folder"] = folder_of(path)
     is_generic = path.name in GENERIC or PREFIX in path.name  # PREFIX: of TensorBoard's event files
     if is_generic and Path(file).parent != Path("."):
         run.name = str(Path(file).parent) + (f"#{part}" if part else "")

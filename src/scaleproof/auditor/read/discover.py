@@ -63,7 +63,7 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         text_files.check_root(root)
     text_files.check_some_text(paths)
 
-    reading = Reading(Evidence(named_files=set(paths)), shared_folder=file_names.shared_folder(paths))
+    reading = Reading(Evidence(named_files=set(paths)))
     with contextlib.ExitStack() as unpacked:
         note_own_run = partial(text_files.note_own_run, reading.evidence)
         for root in paths:
@@ -74,6 +74,8 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         reading.evidence.own_runs = list(own_runs.values())  # each once, however many of `paths` hold it
         if reading.stores:
             tracker_files.add_runs(reading)
+        for run in reading.evidence.runs:
+            run.details["shared_folder"] = file_names.shared_folder(paths)
         tables = reading.evidence.tables
         if reading.evidence.runs or len(tables) > 1 or (tables and reading.claims_of_folders):  # else nothing to join
             settle(reading, given or {})

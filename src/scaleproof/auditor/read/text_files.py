@@ -20,7 +20,7 @@ from scaleproof.ground.file_kinds import KINDS
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.progress import show_bytes
 from scaleproof.ground.records.comparison_report import read_comparison
-from scaleproof.ground.records.run import LAUNCHER, MANIFEST, METRICS, METRICS_SEAL, STEPS
+from scaleproof.ground.records.run import BEGIN_OF_METRICS, LAUNCHER, MANIFEST, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.records.steps import COLUMNS
 
@@ -347,7 +347,7 @@ def note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
     """Note a folder that is a run of this program, damaged or not. Return whether it is. `names`: of its files."""
     # Metrics that are missing or damaged do not hide a run: the launcher's file has their hash (METRICS_SEAL).
     has_files = METRICS in names and STEPS in names
-    has_metrics = has_files and _head_matches(folder / METRICS, rb'"schema_version": *"[3-9]\.')
+    has_metrics = has_files and _head_matches(folder / METRICS, BEGIN_OF_METRICS)
     has_launcher = LAUNCHER in names and not has_metrics and _head_matches(folder / LAUNCHER, METRICS_SEAL.encode())
     if is_own := has_metrics or has_launcher:
         evidence.own_runs.append(str(folder))

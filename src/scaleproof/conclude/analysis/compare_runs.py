@@ -29,10 +29,13 @@ from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import (
+    BEGIN_OF_METRICS,
+    LAUNCHER,
     METRICS,
     DamagedMetrics,
     Run,
     TimedRun,
+    has_record,
     metrics_files,
     read_run,
     retry_command_of_run,
@@ -46,14 +49,11 @@ def are_all_own(*paths: Path) -> bool:
 
 
 def _begins_as_own(path: Path) -> bool:
-    """Return whether a file begins as the metrics files of scaleproof do, with "schema_version": "3.x" or a newer one.
-
-    What is no file counts as if it did: reading it reports it.
-    """
+    """Return whether a file begins as metrics of scaleproof. What is no file counts too: reading it reports it."""
     if not path.is_file():
         return True
-    with path.open(errors="replace") as file:
-        return re.search('"schema_version": "[3-9]\\.', file.read(200)) is not None
+    with path.open("rb") as file:
+        return re.search(BEGIN_OF_METRICS, file.read(200)) is not None
 
 
 def _metrics_files(path: Path) -> list[Path]:
@@ -76,12 +76,23 @@ def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
 
 def _read_timed_runs(path: Path, besides: Sequence[Path] = ()) -> list[TimedRun]:
     """Return the runs with numbers below a path. `besides`: folders in it that are left out."""
-    # Left out unless `path` is inside of such a folder: runs in compare/ belong to pairs, and runs in together/ are
-    # in runs/ as well.
-    other_folders = {"together", "compare"}
-    files = [file for file in _metrics_files(path) if not other_folders & set(file.relative_to(path.parent).parts)]
-    folders = [file.parent for file in files if not any(file.is_relative_to(folder) for folder in besides)]
+    files = [file for file in _metrics_files(path) if not any(file.is_relative_to(folder) for folder in besides)]
+    folders = [file.parent for file in files if _is_compared(file, path)]
     return [run for run in map(_read_run, folders) if isinstance(run, TimedRun)]
+
+
+def missing_metrics(*paths: Path) -> list[Path]:
+    """Return the metrics files below the paths that are missing where a run left its other files."""
+    others = [file for path in paths for file in path.rglob(LAUNCHER) if _is_compared(file, path)]
+    return sorted(file.with_name(METRICS) for file in others if not has_record(file.parent))
+
+
+def _is_compared(file: Path, path: Path) -> bool:
+    """Return whether a file below `path` is of a run of its own.
+
+    Unless `path` is inside of such a folder, runs in compare/ belong to pairs, and runs in together/ are in runs/, too.
+    """
+    return {"together", "compare"}.isdisjoint(file.relative_to(path.parent).parts)
 
 
 def _read_run(folder: Path) -> Run:
@@ -231,10 +242,11 @@ def _start(run: TimedRun) -> datetime:
 
 
 def _sides_of(codes: list[str], runs_a: list[TimedRun], runs_b: list[TimedRun]) -> dict[str, str]:
-    """Return the side, "A" or "B", of each code that is found on one side alone. Without codes neither is audited."""
+    """Return the side, "A" or "B", of each code that is suspect on one side alone. Without codes neither is audited."""
     if not codes:
         return {}
-    codes_a, codes_b = ({finding.code for finding in audit("compare", runs).findings} for runs in (runs_a, runs_b))
+    findings = [audit("compare", runs).findings for runs in (runs_a, runs_b)]
+    codes_a, codes_b = ({one.code for one in of_side if one.severity == "suspect"} for of_side in findings)
     return {code: "A" if code in codes_a else "B" for code in codes_a ^ codes_b if code in codes}
 
 

@@ -133,7 +133,7 @@ class Calibration:
 
     steps: dict[str, list[law.MeasuredStep]]  # series key -> steps of its cells
     unusable: dict[str, law.Unsupported]  # series key -> why a run of it cannot be used
-    sizes: dict[str, set[int]]  # series key -> devices of its cells, whether they can be used or not
+    has_two_sizes: bool  # whether a series has, of cells that can be used or not
     evidence: ForecastEvidence
 
     @property
@@ -174,11 +174,12 @@ class Calibration:
                 f"scaleproof frontier, or snakemake: it searches before {cell.slug} runs",
             )
         _check_cores(cell, self.evidence.backend)
-        if reason := self.unusable.get(law.series_key(cell)):
-            # What no further run of this cell lifts comes first.
-            raise _no_interval() if self._lacks_sizes(law.group_of(cell)) else reason
-
         target = law.target_of(cell)
+        if reason := self.unusable.get(law.series_key(cell)):
+            if not self.has_two_sizes:  # what no further run of this cell lifts comes first
+                self._half_widths([target], target.group)
+            raise reason
+
         sizes = law.nearest_steps(steps, target)  # one measured step for each number of devices, the fewest first
         law.check_support(cell.execution.strategy, sizes, target)
         # Samples of a device in a step over its samples per second.
@@ -187,7 +188,7 @@ class Calibration:
         noise_variance = sizes[-1].variance or 0.0  # of the largest size; unknown for one run
         return Interval.around(seconds, widen_by_noise(half_widths, noise_variance), construction, n)
 
-    def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
+    def _half_widths(self, sizes: Sequence[law.Target], group: Group) -> tuple[HalfWidths, str, int]:
         """Return the half-widths of a forecast's interval, their construction, and n, the number of residuals.
 
         The first source that exists counts: residuals of past campaigns on this class of machines, if enough for 95 %;
@@ -205,24 +206,14 @@ class Calibration:
         if self.evidence.backend == "nccl":
             return law.half_widths(sizes, group).times(law.stretch_factor(largest_sizes)), "public series", law.TABLES
 
-        half = half_widths_by_largest_sizes([largest.residual_per_doubling for largest in largest_sizes], distance)
-        if half is None:
-            raise _no_interval()
-        return half, "leave-largest-out", len(largest_sizes)
-
-    def _lacks_sizes(self, group: Group) -> bool:
-        """Return whether no interval can be had, as there is no past, no public series, and one size in each series."""
-        has_past = bool(past_residuals(self.evidence.ledger, self.evidence.machine, group.level))
-        return not has_past and self.evidence.backend != "nccl" and all(len(sizes) < 2 for sizes in self.sizes.values())
-
-
-def _no_interval() -> law.Unsupported:
-    return law.Unsupported(
-        "no-interval",
-        "public series are of GPUs and TPUs, and no series of this campaign has two sizes: nothing says how "
-        "wrong the forecast is",
-        "run one strategy on a further size",
-    )
+        if half := half_widths_by_largest_sizes([largest.residual_per_doubling for largest in largest_sizes], distance):
+            return half, "leave-largest-out", len(largest_sizes)
+        raise law.Unsupported(
+            "no-interval",
+            "public series are of GPUs and TPUs, and no series of this campaign has two sizes: nothing says how "
+            "wrong the forecast is",
+            "run one strategy on a further size",
+        )
 
 
 def calibrate(evidence: ForecastEvidence, basis: Sequence[Cell]) -> Calibration:
@@ -242,7 +233,7 @@ def calibrate(evidence: ForecastEvidence, basis: Sequence[Cell]) -> Calibration:
             unusable.setdefault(key, reason)
         else:
             steps.setdefault(key, []).append(law.measured_step(cell, evidence.runs[cell.slug]))
-    return Calibration(steps, unusable, all_sizes, evidence)
+    return Calibration(steps, unusable, any(len(sizes) > 1 for sizes in all_sizes.values()), evidence)
 
 
 def make_forecasts(evidence: ForecastEvidence) -> Forecasts:

@@ -191,7 +191,7 @@ FROM_ONE: dict[Level, HalfWidths] = {"node": HalfWidths(0.138, 0.285), "network"
 A_DOUBLING: dict[Level, HalfWidths] = {"node": HalfWidths(0.070, 0.130), "network": HalfWidths(0.033, 0.073)}
 
 
-def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
+def half_widths(sizes: Sequence[Target], group: Group) -> HalfWidths:
     """Return the half-widths of the interval of a forecast of `group` from the measured `sizes`, the largest last."""
     if len(sizes) < 2:
         return FROM_ONE[group.level]

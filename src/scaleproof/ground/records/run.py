@@ -27,6 +27,7 @@ from scaleproof.ground.snakemake_command import (
 )
 
 METRICS = "training_metrics.json"
+BEGIN_OF_METRICS = rb'"schema_version": *"[3-9]\.'  # pattern of what this program, or a newer one, writes
 STEPS = "steps.csv"
 LAUNCHER = "launcher_metadata.json"
 COMPLETE = "RUN_COMPLETE.txt"

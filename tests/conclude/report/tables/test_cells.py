@@ -4,12 +4,13 @@ import pandas as pd
 import pytest
 from conclude.report.conftest import Results
 from result_models import estimated, ranked, ranking, scaling
-from synthetic import cells, write_failure, write_run
+from synthetic import cells, rewrite, write_failure, write_run
 
 from scaleproof.conclude.report.tables.cells import restated_time_note, scaling_rows
 from scaleproof.conclude.report.tables.table import escape_latex, latex_table
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS
 from scaleproof.ground.number_format import estimate, number, with_spaces
+from scaleproof.ground.records.run import read_run
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,20 @@ def test_markdown_has_every_column_a_row_a_cell_and_the_reason_of_a_failure(resu
 def test_a_number_with_a_finding_names_it(broken):
     text = (broken.tables() / "scaling.md").read_text()
     assert "rate-times-time" in next(line for line in text.splitlines() if "1x2" in line)
+
+
+@pytest.mark.parametrize("cells_busy", [1, 2])
+def test_a_finding_of_all_rows_stands_once(tmp_path, cells_busy):
+    members = cells(vary={"geometry": ["1x1", "1x2"]})
+    runs = [write_run(tmp_path / "runs", c, k, 0.1 / c.batch.n_devices) for c in members for k in (1, 2, 3)]
+    for run in runs[: 3 * cells_busy]:
+        rewrite(run, lambda data: data["host"].update(cpu_busy_before=0.5))
+    folder = Results(tmp_path, [read_run(run.folder) for run in runs]).tables()
+    for name in ("scaling.tex", "scaling.md"):
+        text = (folder / name).read_text()
+        assert text.count("machine-busy") == 1
+        assert ("findings machine-busy." in text) == (cells_busy == 2)
+    assert (folder / "scaling.csv").read_text().count("machine-busy") == cells_busy
 
 
 def test_one_run_is_written_as_such(single):

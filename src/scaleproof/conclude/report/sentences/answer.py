@@ -4,7 +4,7 @@ A claim is a figure, of a cell or of two, with the word that its interval suppor
 """
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report.claims import Claims, GroupClaims, claims_of, claims_of_pairs
@@ -107,6 +107,7 @@ def answer_campaign(
     if not group and not report.series_of_sizes:  # only A/B pairs compare anything
         bullets += [Bullet("comparison", "", ab_sentence(c), None, (c.name,), claims_of_pairs(c)) for c in comparisons]
     bullets += _repeats_bullet(report.repeats)
+    bullets = _each_correction_once(bullets)
 
     verdict = verdict_on(report, group, comparisons, claims)
     text = verdict.text
@@ -116,6 +117,15 @@ def answer_campaign(
     if step:
         bullets.append(Bullet("next", "Next", *step))
     return Answer(text, tuple(bullets), verdict.is_decided, verdict.claims)
+
+
+def _each_correction_once(bullets: Sequence[Bullet]) -> list[Bullet]:
+    """Return the bullets; of those with one basis, intervals corrected for several comparisons, the first says so."""
+    kinds = [bullet.basis if " comparisons" in (bullet.basis or "") else None for bullet in bullets]
+    return [
+        replace(bullet, basis="intervals as above") if kind and kind in kinds[:place] else bullet
+        for place, (kind, bullet) in enumerate(zip(kinds, bullets, strict=True))
+    ]
 
 
 def _disturbances(claims: Sequence[Claim], report: ScalingReport) -> list[str]:
@@ -198,24 +208,25 @@ def _slower_bullet(group_claims: GroupClaims) -> list[Bullet]:
     fastest = group_claims.fastest.subject
     ratios_text, basis = _fastest_ratios_text(group_claims, slower_claims)
     cells = tuple(claim.subject for claim in slower_claims)
-    text = f"{fastest} runs at {ratios_text}"
-    return [Bullet("slower", "Lead", text, basis, cells, tuple(slower_claims))]
+    is_shown = group_claims.fastest.word == "shown"
+    text = f"{fastest}{'' if is_shown else ', not shown to be the fastest'}; {ratios_text}"
+    return [Bullet("slower", "Highest rate", text, basis, cells, tuple(slower_claims))]
 
 
 def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tuple[str, str]:
     """Return two texts: how many times as fast as the others the fastest cell is, and the kind of its intervals.
 
-    Example: "1.18x zero2-n1x2 (1.03-1.36)", "95 % CIs, n=3, corrected for 3 comparisons". `claims`: the ratios of other
-    cells to the fastest, which the text inverts.
+    Example: "1.18x as fast as zero2-n1x2 (1.03-1.36)", "95 % CIs, n=3, corrected for 3 comparisons". `claims`: the
+    ratios of other cells to the fastest, which the text inverts.
     """
     group = group_claims.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
     if group.claims == 1:  # two cells have one ratio: its bounds stand in the second text
         (claim,) = claims
         ratio = claim.ratio.inverse
-        return f"{number(ratio.value)}x {claim.subject}", interval_text(ratio.low, ratio.high, n)
+        return f"{number(ratio.value)}x as fast as {claim.subject}", interval_text(ratio.low, ratio.high, n)
     ratios = [(claim.subject, claim.ratio.inverse) for claim in claims]
-    texts = [f"{number(ratio.value)}x {cell}{_bounds_text(ratio)}" for cell, ratio in ratios]
+    texts = [f"{number(ratio.value)}x as fast as {cell}{_bounds_text(ratio)}" for cell, ratio in ratios]
     return _list_or_ends(texts), f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
 
 

@@ -126,7 +126,7 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
     rivals_text = " and ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} other cells"
     over_one_device = claims.get(f"one-device/{fastest.subject}")
     if over_one_device and over_one_device.ratio.above():  # a gain, but which cell has the largest is open
-        gain = f"{number(over_one_device.ratio.value)}x one device"
+        gain = f"{number(over_one_device.ratio.value)}x as fast as one device"
         text = f"{fastest.subject} pays off: {gain}; {rivals_text} may be as fast"
         return Verdict(text, False, (over_one_device, *rivals))
     text = f"No clear winner yet: {fastest.subject} measured highest; {rivals_text} may be as fast"
@@ -140,7 +140,7 @@ def _verdict_on_recommended(advice: Claim, fastest: Claim, over_one_device: Clai
     """
     cell = advice.subject
     if over_one_device:
-        text = f"{cell} pays off: {number(over_one_device.ratio.value)}x one device"
+        text = f"{cell} pays off: {number(over_one_device.ratio.value)}x as fast as one device"
         return Verdict(text, True, (advice, over_one_device))
     if cell == fastest.subject:
         return Verdict(f"{cell}: the fastest on {devices_text(devices)}", True, (advice, fastest))

@@ -152,6 +152,11 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     """
     rows = scaling_rows(cells, report)
     texts, constants = split_constant(cell_texts(rows))
+    findings = COLUMNS["findings"].heading
+    codes = [text.split() for text in texts[findings]]
+    if len(codes) > 1 and (shared := [code for code in codes[0] if all(code in of_row for of_row in codes)]):
+        texts[findings] = [" ".join(code for code in of_row if code not in shared) for of_row in codes]
+        constants.append((findings, " ".join(shared)))
     # An interval that contains 1 marks a ratio as undecided. Not so an efficiency, whose 1 is the ideal.
     ratio_columns = [column for column in RATIOS if column.name != "scaling_efficiency"]
     plain_rows = row_dicts(rows)

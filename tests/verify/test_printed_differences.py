@@ -372,3 +372,26 @@ def test_a_log_may_be_deleted_and_not_edited(tmp_path: Path) -> None:
     assert [difference.file for difference in check_manifest(tmp_path)] == ["runs/ddp-n1x2/rep1/train.log"]
     log.unlink()
     assert check_manifest(tmp_path) == []
+
+
+def test_a_manifest_of_other_results_is_named_alone(tmp_path: Path) -> None:
+    folder = shutil.copytree(PUBLISHED, tmp_path / "demo")
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    some_files = list(manifest["files"])[: len(manifest["files"]) // 2]
+    for edited_files, is_of_others in ((some_files, False), (list(manifest["files"]), True)):
+        edited = manifest | {"files": manifest["files"] | dict.fromkeys(edited_files, "0" * 64)}
+        path.write_text(json.dumps(edited))
+        problems = [one.problem for one in check_manifest(folder) if one.file == "manifest.json"]
+        assert any(problem.startswith("is of other or earlier results: 0 of") for problem in problems) == is_of_others
+        assert (len(check_manifest(folder)) == 1) == is_of_others
+
+
+def test_without_a_manifest_a_lost_file_hides_behind_no_chart_of_it(tmp_path: Path) -> None:
+    folder = shutil.copytree(PUBLISHED, tmp_path / "demo")
+    (folder / "manifest.json").unlink()
+    assert [one.file for one in check_manifest(folder)] == ["manifest.json"]
+    (folder / "comparison.json").unlink()
+    lost, verdict, _ = scaleproof("verify", "demo", cwd=tmp_path).stdout.splitlines()
+    assert lost == "results: 2 files are missing: manifest.json, comparison.json"
+    assert verdict.startswith("FAIL  2 differences; ")

@@ -24,6 +24,7 @@ from scaleproof.verify.raw import Difference
 
 SEAL = "manifest_sha256"  # its last key
 SCHEMA_VERSION = "1.1"
+FEWEST_INTACT = 0.1  # part of the listed files: with fewer, the manifest was copied from other results
 DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the demands
 LINE_ENDS = "only ends of lines or a byte order mark, as git and editors change them"
 LATER_RUN = "a run that the report does not have"
@@ -33,6 +34,12 @@ CHANGED = "changed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "reference", "forecasts", "tables", "charts", "workflow")
 DRAWN = ("tables", "charts")  # of FOLDERS, those from which nothing but the page is made
 OF_PARTS = ("comparison.json", "traces.json")  # that only some campaigns have
+# Files that are always made -> the files that they are made from: without a manifest, these say that one is missing.
+MADE_FROM = {
+    **dict.fromkeys((REPORT, "findings.json"), "runs/*/rep*/training_metrics.json"),
+    "comparison.json": "compare/*/pairs.json",
+    "traces.json": "traces/*/profile_summary.json",
+}
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
 CRATE = "ro-crate-metadata.json"  # of a publication: it describes the manifest, too, and so is not in it
 DESCRIPTIONS = ("README.md", "LICENSE", "CITATION.cff", "environment.json")  # of a publication
@@ -103,7 +110,8 @@ def check_manifest(folder: Path) -> list[Difference]:
         listed = manifest["files"]
     except FileNotFoundError:
         problem = f"is missing; the report writes it: {snakemake_command(folder / MANIFEST)}"
-        return [Difference(MANIFEST, "", problem)]
+        missing_files = [name for name, made_from in MADE_FROM.items() if _is_missing(folder, name, made_from)]
+        return [Difference(MANIFEST, "", problem)] + [Difference(name, "", "is missing") for name in missing_files]
     except DAMAGES as error:
         return [Difference(MANIFEST, "", f"{UNREADABLE}: {describe_first_fault(error)}")]
     if not isinstance(listed, dict):
@@ -112,14 +120,20 @@ def check_manifest(folder: Path) -> list[Difference]:
     if manifest.get("schema_version") != SCHEMA_VERSION:
         version = f"{manifest.get('schema_version')!r}"
         newer = newer_version("schema_version", version, f"'{SCHEMA_VERSION}'")
-        return [Difference(MANIFEST, "schema_version", newer or f"{version} is not known")]
+        problem = newer or (f"{version} is not known" if "schema_version" in manifest else "is missing")
+        return [Difference(MANIFEST, "schema_version", problem)]
 
     differences = _faults_of_demands(folder, manifest)
     is_edited = manifest.pop(SEAL, None) != _seal(manifest)  # the seal is over all other keys
     if is_edited:
         differences.append(Difference(MANIFEST, SEAL, CHANGED))
     changed = f"{CHANGED}, or {MANIFEST} was" if is_edited else CHANGED
-    differences += filter(None, (_fault_of_file(folder, name, sha256, changed) for name, sha256 in listed.items()))
+    faults = [_fault_of_file(folder, name, sha256, changed) for name, sha256 in listed.items()]
+    intact = [fault for fault in faults if fault is None or LINE_ENDS in fault.problem]
+    if len(intact) < FEWEST_INTACT * len(listed):
+        intact_count = f"{integer(len(intact))} of the {integer(len(listed))} files that it lists"
+        return [Difference(MANIFEST, "", f"is of other or earlier results: {intact_count} are here as it has them")]
+    differences += filter(None, faults)
 
     records = filter(Path.is_file, folder.glob("runs/*/rep*/training_metrics.json"))
     unlisted_runs = sorted({path.relative_to(folder).as_posix() for path in records} - listed.keys())
@@ -174,6 +188,11 @@ def _fault_of_file(folder: Path, name: str, expected_sha256: str, changed: str) 
     if expected_sha256 in (hashlib.sha256(text + b"\n" * ends).hexdigest() for ends in range(3)):  # a page has two
         return Difference(name, "sha256", f"{CHANGED} ({LINE_ENDS})")
     return Difference(name, "sha256", f"{changed} ({str(expected_sha256)[:12]} then, {sha256[:12]} now)")
+
+
+def _is_missing(folder: Path, name: str, made_from: str) -> bool:
+    """Return whether a file is not there, and a file that matches the pattern `made_from` is."""
+    return not (folder / name).exists() and any(folder.glob(made_from))
 
 
 def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Difference]:

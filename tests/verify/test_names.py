@@ -71,8 +71,8 @@ def written() -> set[str]:
     names = fields_of(metrics) | fields_of(census) | fields_of(open_sections)
     names |= fields_of(claims) | fields_of(scaling_report)
     names |= {name for model in (Correction, Finding, Findings) for name in model.model_fields}
-    for path in PUBLISHED.rglob("*.json"):
-        names |= keys_of(json.loads(path.read_bytes())) if path.name != "ro-crate-metadata.json" else set()
+    for path in PUBLISHED.rglob("*[!a].json"):  # but RO-Crate's metadata
+        names |= keys_of(json.loads(path.read_bytes()))
     for path in PUBLISHED.rglob("*.csv"):
         with path.open(newline="") as file:
             names |= set(next(csv.reader(file)))

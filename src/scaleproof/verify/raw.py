@@ -287,11 +287,8 @@ def _contradictions_of_launcher(run_folder: Path, run: RawRun) -> Iterator[Diffe
         return
     stated, _ = _parse_file(run_folder, LAUNCHER, _parse_launcher)
     metrics = run.metrics
-    expected = metrics["env"] | {
-        "rank0_host": metrics["host"]["hostname"],
-        "git_commit": metrics["git_commit"],
-        "slurm": metrics.get("scheduler") or {},
-    }
+    expected = metrics["env"] | (metrics.get("scheduler") or {})
+    expected |= {"rank0_host": metrics["host"]["hostname"], "git_commit": metrics["git_commit"]}
     if metrics.get("ranks"):  # failed runs and commands record none
         expected["world_size"] = len(metrics["ranks"])
     in_both = {name: value for name, value in expected.items() if name in stated}
@@ -299,11 +296,12 @@ def _contradictions_of_launcher(run_folder: Path, run: RawRun) -> Iterator[Diffe
 
 
 def _parse_launcher(data: bytes) -> dict[str, Any]:
-    """Return the fields of launcher_metadata.json and its environment variables, in one mapping. Raises DAMAGES."""
+    """Return the fields of launcher_metadata.json and those of its sections in one mapping. Raises DAMAGES."""
     launcher: dict[str, Any] = parse_json(data)
     if not isinstance(launcher, dict):
         raise TypeError(f"{LAUNCHER} is no object")
-    return launcher | launcher.get("env", {}) | launcher.get("nccl_env", {})
+    sections = [section for section in launcher.values() if isinstance(section, dict)]
+    return launcher | {name: value for section in sections for name, value in section.items()}
 
 
 def folder_before(path: str, name: str) -> str:

@@ -29,7 +29,9 @@ from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingReport
 
 # What the answer says where it claims that two cells differ.
-CLAIM = re.compile(r"Lead: |\b(is|are) (faster|slower)\b|pays off|one device is faster|, the (next|fastest)\b")
+CLAIM = re.compile(
+    r"Clearly faster: |\b(is|are) (faster|slower)\b|pays off|one device is faster|, the (next|fastest)\b"
+)
 RATIO = re.compile(r"(\S+) at [\d.]+x \(([\d.]+)-([\d.]+)\)")
 TO_FASTEST = re.compile(r"[\d.]+x (\S+) \(([\d.]+)-([\d.]+)\)")
 IN_TABLE = re.compile(r"\[([\d.,]+),\s([\d.,]+)\]")

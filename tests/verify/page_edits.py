@@ -30,7 +30,7 @@ PAGE_EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]
     "E4 an interval": ("report.html", r'title="(1\.\d+) \([01]\.\d+', r'title="\1 (1.111111', "1.111111"),
     "a sentence is dropped": (
         "report.html",
-        r"<li><strong>(?:Lead|Highest rate):.*?</li>",
+        r"<li><strong>(?:Lead|Clearly faster):.*?</li>",
         "",
         'report.html: "',
     ),

@@ -217,7 +217,7 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     if topic == "slower":
         are_all_slower = all(claim["word"] == "slower" for claim in claims)
         # "Lead: A runs at 1.2x B" was written before 0.2.
-        names_baseline = re.match(rf"(?:Highest rate|Lead): {re.escape(first['baseline'])}(?![\w-])", text)
+        names_baseline = re.match(rf"(?:Clearly faster|Lead): {re.escape(first['baseline'])}(?![\w-])", text)
         return "" if are_all_slower and names_baseline else "names cells that are not shown to be slower"
     if topic == "one-device":
         return _fault_of_one_device_sentence(text, claims)

@@ -113,7 +113,7 @@ def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
     text = text_of(answer, "slower")
     # Each ratio has an interval of its own.
     assert re.search(
-        r"Highest rate: ddp-n1x2, not shown to be the fastest; 1.3\dx as fast as zero2-n1x2 \(1.\d\d-1.\d\d\) and "
+        r"Clearly faster: ddp-n1x2 is 1.3\dx as fast as zero2-n1x2 \(1.\d\d-1.\d\d\) and "
         r"(1.9\d|2.0\d|2)x as fast as zero3-n1x2",
         text,
     )

@@ -208,9 +208,8 @@ def _slower_bullet(group_claims: GroupClaims) -> list[Bullet]:
     fastest = group_claims.fastest.subject
     ratios_text, basis = _fastest_ratios_text(group_claims, slower_claims)
     cells = tuple(claim.subject for claim in slower_claims)
-    is_shown = group_claims.fastest.word == "shown"
-    text = f"{fastest}{'' if is_shown else ', not shown to be the fastest'}; {ratios_text}"
-    return [Bullet("slower", "Highest rate", text, basis, cells, tuple(slower_claims))]
+    text = f"{fastest} is {ratios_text}"
+    return [Bullet("slower", "Clearly faster", text, basis, cells, tuple(slower_claims))]
 
 
 def _fastest_ratios_text(group_claims: GroupClaims, claims: list[Claim]) -> tuple[str, str]:

@@ -62,6 +62,13 @@ REFUSED = [
         '"encoder-small"? encoder-small goes with task: classification, and a corpus with labels such as ag_news.',
     ),
     ("title: x\nworkload: {task: classification, model: gpt2}\n", "gpt2-small goes with task: language-modelling; enc"),
+    (GOOD.replace("zero2]", "zero-offload]"), 'Did you mean "zero2-offload"?'),
+    (GOOD + "execution: {precision: fp64}\n", "allowed: fp32; tf32; bf16; fp16.\n"),
+    (GOOD + "execution: {torch_dtype: bfloat16}\n", 'Did you mean "precision"?'),
+    (GOOD + "execution: {offload_optimizer: true}\n", 'Did you mean "strategy"?'),
+    (GOOD + "execution: {threads: 2}\n", 'Did you mean "threads_per_device"?'),
+    (WORK.replace("global_batch", "local_batch_size") + "title: x\n", 'Did you mean "micro_batch"?'),
+    (GOOD + "workload: {model: gpt2-1.5b}\n", 'Did you mean "gpt2-xl"?'),
     (GOOD.replace("15", "10k"), "(optimizer steps). Write 10000."),
     (GOOD + "repeats: 7\n", ", line 8: repeats is given twice, first in line 7"),
     ("mine: {source: text}\nother:\n  source: text\n", " is a table of corpora, no campaign; a campaign names one of"),
@@ -74,7 +81,7 @@ def test_a_slip_is_named(tmp_path, text, part):
     path.write_text(text)
     with pytest.raises(UserError) as fault:
         load_campaign(path)
-    assert part in str(fault.value)
+    assert part in f"{fault.value}\n"
     if part.startswith((",", ":")):
         assert str(fault.value).startswith(f"{path}{part}")
     assert "is it a pasted prompt" not in str(fault.value)

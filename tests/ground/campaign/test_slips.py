@@ -69,6 +69,27 @@ REFUSED = [
     (GOOD + "execution: {threads: 2}\n", 'Did you mean "threads_per_device"?'),
     (WORK.replace("global_batch", "local_batch_size") + "title: x\n", 'Did you mean "micro_batch"?'),
     (GOOD + "workload: {model: gpt2-1.5b}\n", 'Did you mean "gpt2-xl"?'),
+    (GOOD.replace("repeats: 6", "repeats => 6"), ", line 7: write repeats: 6"),
+    (GOOD + "[[cells]]\nstrategy = 'ddp'\n", ", line 8: this is TOML or INI, not YAML"),
+    ("/* mine */\n" + GOOD, ', line 1: "/*" begins no comment in YAML, but "#" does; a text needs quotes'),
+    ("-- mine\n" + GOOD, ', line 1: "--" begins no comment'),
+    ('{\n  // mine\n  "title": "x"\n}\n', ', line 2: "//" begins no comment'),
+    (GOOD + "-- \nAnn\n", ', line 8: "--" begins no comment'),
+    ("%YAML 1.2\n" + GOOD, ', line 1: a line "---" is missing below the lines that begin with %'),
+    ("**title**: x\n", ", line 1: a mark of Markdown (**) is no YAML"),
+    ('{"title": "x", "repeats": 5}}\n', ", line 1, column 29: not valid YAML: this bracket closes none"),
+    ("  title: x\nrepeats: 5\n", "(keys of one section begin in one column, and have a colon"),
+    (before_each_line("[10:32] Ann: "), ": a time stands before each line; take them away"),
+    (GOOD.replace("[ddp, zero2]", "ddp and zero2"), "Write [ddp, zero2]."),
+    (GOOD.replace("ddp, zero2", "ddp\u3001zero2"), "Several stand apart: ddp, zero2."),
+    (GOOD.replace("[ddp, zero2]", "\uff3bddp, zero2\uff3d"), "Write [ddp, zero2]."),
+    (GOOD + "cells: [{strategy: [ddp, fsdp]}]\n", "Write an entry for each: [{strategy: ddp}, {strategy: fsdp}]."),
+    (GOOD.replace("  steps", "  eval_steps: 5\n  steps"), "The validation loss is taken once, at the end"),
+    (GOOD + "models: [gpt2-tiny, gpt2-small]\n", "unknown key models. It belongs under vary, as model."),
+    (GOOD.replace("  strategy", "  warmup_steps: [3, 5]\n  strategy"), "the same for all cells: another value needs a"),
+    (GOOD + "question: {is: zero2, better_than: ddp, by: 1.05}\n", "a number >= 0 and < 1 (part of the tokens/s).\n"),
+    (GOOD.replace("title: x", "title: 42"), "that is not blank. Put it into quotes."),
+    (GOOD + "workload: {model: gpt2\u2011tiny}\n", 'Its "\u2011" is a non-breaking hyphen (U+2011). Write gpt2-tiny.'),
     (GOOD.replace("15", "10k"), "(optimizer steps). Write 10000."),
     (GOOD + "repeats: 7\n", ", line 8: repeats is given twice, first in line 7"),
     ("mine: {source: text}\nother:\n  source: text\n", " is a table of corpora, no campaign; a campaign names one of"),
@@ -95,6 +116,9 @@ def test_a_slip_is_named(tmp_path, text, part):
         "title: >\n  > x\n  > y\n  1: a\n  steps = 15",
         GOOD.replace("[ddp, zero2]", "\n    - ddp\n    - zero2"),
         GOOD + "# > x\n# steps = 9;\n",
+        "%YAML 1.2\n---\n" + GOOD,
+        GOOD.replace("title: x", "title: >\n  // x, -- y\n  ; **z**").replace("[ddp, zero2]", "[\n    ddp, zero2]"),
+        GOOD.replace("6", "{resolve: 1.5 %}"),
         GOOD + "cells:\n- strategy: fsdp\n- strategy: single\n",
         "title: x\nworkload: {task: classification, model: encoder-small, corpus: ag_news}\n",
         "title: x\nworkload: {command: 'p {include}'}\nvary: {include: [a.yaml, b.yaml]}\n",
@@ -126,6 +150,8 @@ ROWS = [
     ("source: hub, path: a/b, revision: v1, files: [x.txt], format: text", 'unknown key mine.path. Did you mean "fi'),
     ("source: text, files: [a.txt], validation_fraction: 10", "(part of them). Write 0.1 for 10 %."),
     ("source: text, files: [a.txt], validation_fraction: 1", "(part of them)."),
+    (f"source: text, files: [a.txt], known: {{a.txt: {{sha256: {'AB' * 32}}}}}", f"Write {'ab' * 32}."),
+    ("source: hub, repository: a/b, revision: 1.5, files: [a.txt], format: text", "Put it into quotes."),
     ("source: text, files: [a.txt], tokenizer: bytes", "It belongs into a campaign: workload: {tokenizer: ...}. All"),
 ]
 
@@ -143,6 +169,15 @@ def test_what_to_write_for_the_arguments_of_load_dataset_is_sound(tmp_path):
     path = tmp_path / "corpora.yaml"
     path.write_text("mine: {source: dataset, load: [Salesforce/wikitext, wikitext-2-raw-v1, train], revision: main}\n")
     assert [*load_corpora(path)[0]] == ["mine"]
+
+
+def test_the_keys_of_a_row_that_are_not_indented_are_one_fault(tmp_path):
+    path = tmp_path / "corpora.yaml"
+    path.write_text("mine:\nsource: text\nfiles: [a.txt]\nyours: {source: text, files: [b.txt]}\nempty:\n")
+    rows, faults = load_corpora(path)
+    assert [*rows] == ["yours"]
+    assert faults["mine"] == f"{path}, line 1: mine: its keys need two blanks before them: source, files"
+    assert "empty has no value" in faults["empty"]
 
 
 def test_the_table_of_corpora_is_no_campaign_whose_file_is_gone(tmp_path, monkeypatch):

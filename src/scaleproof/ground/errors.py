@@ -35,26 +35,25 @@ class UserError(Exception):
 OTHER_WORDS = """
 gpu gpus nvidia nccl amd rocm hip rccl: cuda | gloo: cpu
 float16 half amp 16 16mixed 16true: fp16 | bfloat16 mixed bf16mixed bf16true: bf16
-amp dtype mixedprecision: precision | backend accelerator usecpu usecuda nocuda: device | attn: attention
+amp dtype paramdtype mixedprecision: precision | backend accelerator usecpu usecuda nocuda: device | attn: attention
 gpu gpus ngpus worldsize nproc ntasks: devices | split subset configuration: load
-distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp | offload offloadoptimizer offloadparam: strategy
+distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp | offload offloadoptimizer cpuoffload: strategy
 fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard fullshardautowrap shardgradop: fsdp | noshard: ddp
-deepspeed zero: zero2 | stage0: zero0 | stage1 z1 deepspeedstage1: zero1 | none: single
+deepspeed: zero2 | stage0: zero0 | stage1 z1 deepspeedstage1: zero1 | none: single | stage3 z3 deepspeedstage3: zero3
 float32 float full 32 32true: fp32 | tensorfloat32: tf32 | stage2 z2 deepspeedstage2: zero2
-stage3 z3 deepspeedstage3: zero3
 zerooffload deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
 deepspeed zerostage zerooptimization distributed distributedbackend parallel parallelism strategies: strategy
 nodes nnodes gpu gpus ngpus gres nvidiagpu gpuspernode gpuspertask devices worldsize nproc nprocpernode: geometry
 ntasks machines processes: geometry | reducebucketsize allgatherbucketsize bucketcapmb: bucket_elements
-wd: weight_decay | gradientcheckpointing: activation_checkpointing | optim: optimizer
+wd: weight_decay | gradientcheckpointing: activation_checkpointing | optim: optimizer | fused: fused_optimizer
 lm languagemodeling: language-modelling | classify: classification | bert: encoder-small
 flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain | localbatchsize: micro_batch
-lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs totalsteps: steps
+lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs totalsteps: steps | epsilon: eps
 warmupsteps: ramp_steps | geometry: on | margin: by | cells: hold_out | gpt2: gpt2-small | cmd script: command
 batch batchsize bs: global_batch | microbatchsize microbatchsizepergpu batchsize perdevicebatchsize: micro_batch
 gradientaccumulation gradientaccumulationsteps gradaccum gradaccumsteps accumulategradbatches: accumulation
 gradclip gradclipnorm gradclipval gradientclipval gradientclipping clipgrad clipgradnorm gradnorm: max_grad_norm
-blocksize sequencelength contextlength: seq_len | contextlength: context | epsilon: eps | dynamobackend dynamo: compile
+blocksize sequencelength contextlength maxtokens: seq_len | contextlength: context | dynamobackend dynamo: compile
 throughput tokenspersec: tokens_per_s | modelorpath: model | beta1 beta2: betas
 nlayer hiddenlayers: layers | nhead attentionheads: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
@@ -108,7 +107,8 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
 
     longer = [choice for choice in choices if _letters(choice).startswith(letters)]  # zero2-n1x2 for zero2
     if longer and len(letters) >= 2 and "/" not in str(name):
-        return min(longer, key=len)
+        lengths = sorted(map(len, longer))
+        return min(longer, key=len) if lengths[:1] != lengths[1:2] else None
 
     nearest = _nearest_letters(letters, list(by_letters))
     if nearest is not None:
@@ -122,7 +122,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     for word in (words[-1], words[0]):
         with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
         is_whole_choice = with_word == [word] and word != words[-1]  # steps, of steps_per_epoch
-        if len(word) >= 4 and word.isalpha() and len(with_word) == 1 and not is_whole_choice:
+        if len(word) >= 4 and word.isalpha() and len(with_word) == 1 and len(words) <= 3 and not is_whole_choice:
             return with_word[0]
     plain = FILLERS.sub("", str(name))  # last, all of this again without words that make no difference
     return nearest_name(plain, choices) if plain not in ("", name) else None

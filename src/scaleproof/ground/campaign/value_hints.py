@@ -21,7 +21,7 @@ NOT_HERE = {
     "The hub's token is the variable HF_TOKEN, in no file.": r"(hf_|hub_|auth_|use_auth_|access_)?token",
     "Ranks are started and find each other by themselves; leave it out.": r"(machine|node|local|global)_rank|rank"
     r"|(rdzv|master|dashboard|main_process|main_training)_\w+|same_network|hostfile|compute_environment|launcher",
-    "Other settings of a strategy's library cannot be changed; leave it out.": r"find_unused_\w+|static_graph"
+    "Other settings of a strategy's library cannot be changed; leave it out.": r"(ddp_)?find_unused_\w+|static_graph"
     r"|(fsdp|deepspeed|ddp)_(config|plugin|kwargs)"
     r"|stage3_\w+|gradient_as_bucket_view|broadcast_buffers|\w*wrap_policy|sync_module_states|use_orig_params|limit_all_gathers"
     r"|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size",

@@ -164,7 +164,7 @@ def assignment_text(lines: list[str], number: int) -> str:
 def indented_text(number: int, line: str) -> str:
     """Return that a line is indented by something else than blanks and tabs, to be said after the name of the file."""
     (character,) = INDENTED.match(line).groups()  # type: ignore[union-attr]
-    name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
+    name = unicodedata.name(character, "").lower() or f"character U+{ord(character):04X}"
     return f", line {number}: a {name} stands where the line begins: indent with blanks"
 
 

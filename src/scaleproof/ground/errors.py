@@ -135,9 +135,9 @@ def _nearest_letters(letters: str, choices: list[str]) -> str | None:
     if len(letters) >= 3 and len(slips) == 1:  # one letter for another: ddp rather than dp, of dpp
         return slips[0]
     # Below this ratio, and farther than two edits, the nearest name is no help.
-    if close := difflib.get_close_matches(letters, choices, n=1, cutoff=0.7):
-        n_as_near = [*edits.values()].count(edits[close[0]])  # fp64 is as near to fp32 as to fp16: neither is meant
-        return close[0] if n_as_near == 1 or edits[close[0]] > 2 else None
+    if close := difflib.get_close_matches(letters, choices, n=2, cutoff=0.7):  # none of two as near, nor fp16 for fp64
+        nearness = {(edits[choice], difflib.SequenceMatcher(None, choice, letters).ratio()) for choice in close}
+        return close[0] if len(nearness) == len(close) and 2 * edits[close[0]] < len(letters) else None
     allowed_edits = min(2, (len(letters) - 1) // 2)  # 1 in three letters, 2 in five
     near = [choice for choice in choices if edits[choice] + (choice[:1] != letters[:1]) <= allowed_edits]
     return min(near, key=edits.__getitem__, default=None)

@@ -33,6 +33,14 @@ def doubts(folder, text: str) -> str:
             HEAD % "" + "execution: {device: cpu}\ntrace: {cells: all, interconnect: true}\n",
             "trace.interconnect looks at the links of GPUs, and these cells run on a CPU: ddp-n1x1",
         ),
+        (
+            HEAD % "" + "compare: [{name: z, a: {strategy: single, geometry: 1x2}, b: {geometry: 1x2}}]\n",
+            "compare is about what can run on no machine: single-n1x2",
+        ),
+        (
+            HEAD % "" + "execution: {device: cpu, strategy: single, compile: reduce-overhead}\n",
+            "reduce-overhead is for CUDA graphs, and these cells run on a CPU: single-n1x1",
+        ),
         (HEAD % "" + "trace: {nodes: all}\n", "trace names no cells, and nothing is traced"),
         (HEAD % "" + "target_loss: 50\n", "target_loss 50.0 is reached without training"),
         (HEAD % "" + SIZES % ("ddp", "1x1, 1x2") + "forecast: {hold_out: [1x2]}\n", "no strategy two sizes"),
@@ -65,6 +73,8 @@ def test_what_is_hardly_meant_is_named(tmp_path, repository, monkeypatch, text, 
     [
         HEAD % "" + SIZES % ("hsdp", "2x1, 2x2"),
         HEAD % "" + "trace: {cells: []}\n",
+        HEAD % "" + "compare: [{name: z, a: {strategy: ddp}, b: {strategy: fsdp}}]\n",
+        HEAD % "" + "execution: {device: cuda, strategy: single, compile: reduce-overhead}\n",
         HEAD % "" + "trace: {cells: all, nodes: all, steps: 50}\n",
         HEAD % "" + "execution: {precision: fp32}\nvary: {precision: [bf16]}\ncells: [{strategy: fsdp}]\n",
         HEAD % "" + "execution: {precision: fp32}\nvary: {strategy: [ddp, fsdp]}\n",

@@ -76,7 +76,7 @@ def test_a_cell_that_is_not_there_is_named(traced):
     traced.campaign("typing", TINY + "trace: {cells: [ddp-n1x3]}\n")
     done = traced.command("scaleproof", "campaign", "validate", "config/campaigns/typing.yaml")
     assert done.returncode == 2
-    assert 'line 15: trace.cells: there is no cell "ddp-n1x3". Did you mean "ddp-n1x' in done.stderr
+    assert 'line 15: trace.cells: there is no cell "ddp-n1x3". Cells: ddp-n1x1, ddp' in done.stderr
     assert "Traceback" not in done.stderr
 
 

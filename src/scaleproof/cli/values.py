@@ -23,9 +23,9 @@ MEMORY = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
 AMOUNT = re.compile(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) ?([MGT]B)", re.IGNORECASE)
 
 
-def refused(text: str, allowed: str) -> argparse.ArgumentTypeError:
+def refused(text: str, allowed: str, hint: str = "") -> argparse.ArgumentTypeError:
     """Return the error that every type raises for a value that it does not take."""
-    return argparse.ArgumentTypeError(f'cannot be "{shortened(text)}"; allowed: {allowed}.')
+    return argparse.ArgumentTypeError(f'cannot be "{shortened(text)}"; allowed: {allowed}.{hint}')
 
 
 def text(words: str) -> str:
@@ -272,7 +272,7 @@ def device(text: str) -> "NamedDevice":
         return named
     names = device_names()
     known = f'{", ".join(names)}, with its memory or without, like "H100 80GB"'
-    raise refused(text, f"a GPU with a known data sheet: {known}.{did_you_mean(text, names)}")
+    raise refused(text, f"a GPU with a known data sheet: {known}", did_you_mean(text, names))
 
 
 def url(text: str) -> str:

@@ -40,6 +40,12 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
         "question is about what can run on no machine": [
             cell for cell in _questioned(loaded) if cell.command is None and reason_anywhere(cell)
         ],
+        "compare is about what can run on no machine": [
+            arm for _, *arms in loaded.comparisons.values() for arm in arms if reason_anywhere(arm)
+        ],
+        "execution.compile reduce-overhead is for CUDA graphs, and these cells run on a CPU": [
+            cell for cell in trained if cell.execution.compile == "reduce-overhead" and cell.execution.device == "cpu"
+        ],
         "forecast.hold_out leaves no strategy two sizes, from which a forecast on CPUs has its interval": [
             cell for cell in trained if loaded.held_out(cell) and not gpus and _largest_series(loaded, trained) < 2
         ],

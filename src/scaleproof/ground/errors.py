@@ -34,28 +34,26 @@ class UserError(Exception):
 # What other programs call it: what it is called here. Letters alone, small; of several the first that is allowed.
 OTHER_WORDS = """
 gpu gpus nvidia nccl amd rocm hip rccl: cuda | gloo: cpu
-float32 float full 32 32true: fp32 | tensorfloat32: tf32
 float16 half amp 16 16mixed 16true: fp16 | bfloat16 mixed bf16mixed bf16true: bf16
-amp dtype mixedprecision: precision | backend accelerator usecpu usecuda nocuda: device | attn: attention
+amp dtype paramdtype mixedprecision: precision | backend accelerator usecpu usecuda nocuda: device | attn: attention
 gpu gpus ngpus worldsize nproc ntasks: devices | subset configuration: load
-distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp
+distributeddataparallel: ddp | dataparallel: dp | hybridshard: hsdp | offload offloadoptimizer cpuoffload: strategy
 fsdp2 fullysharded fullyshardeddataparallel fullyshard fullshard fullshardautowrap shardgradop: fsdp | noshard: ddp
-deepspeed zero: zero2 | stage0: zero0 | stage1 z1 deepspeedstage1: zero1 | none: single
-stage2 z2 deepspeedstage2: zero2 | stage3 z3 deepspeedstage3: zero3
-deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
+deepspeed: zero2 | stage0: zero0 | stage1 z1 deepspeedstage1: zero1 | none: single | stage3 z3 deepspeedstage3: zero3
+float32 float full 32 32true: fp32 | tensorfloat32: tf32 | stage2 z2 deepspeedstage2: zero2
+zerooffload deepspeedstage2offload: zero2-offload | deepspeedstage3offload: zero3-offload
 deepspeed zerostage zerooptimization distributed distributedbackend parallel parallelism strategies: strategy
 nodes nnodes gpu gpus ngpus gres nvidiagpu gpuspernode gpuspertask devices worldsize nproc nprocpernode: geometry
 ntasks machines processes: geometry | reducebucketsize allgatherbucketsize bucketcapmb: bucket_elements
-wd: weight_decay | gradientcheckpointing: activation_checkpointing | optim: optimizer
+wd: weight_decay | gradientcheckpointing: activation_checkpointing | optim: optimizer | fused: fused_optimizer
 lm languagemodeling: language-modelling | classify: classification | bert: encoder-small
-gpt2: gpt2-small | cmd script: command
-flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
-lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs totalsteps: steps
-warmupsteps: ramp_steps | geometry: on | margin: by | cells: hold_out
+flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain | localbatchsize: micro_batch
+lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters epochs totalsteps: steps | epsilon: eps
+warmupsteps: ramp_steps | geometry: on | margin: by | cells: hold_out | gpt2: gpt2-small | cmd script: command
 batch batchsize bs: global_batch | microbatchsize microbatchsizepergpu batchsize perdevicebatchsize: micro_batch
 gradientaccumulation gradientaccumulationsteps gradaccum gradaccumsteps accumulategradbatches: accumulation
 gradclip gradclipnorm gradclipval gradientclipval gradientclipping clipgrad clipgradnorm gradnorm: max_grad_norm
-blocksize sequencelength contextlength: seq_len | contextlength: context | epsilon: eps | dynamobackend dynamo: compile
+blocksize sequencelength contextlength maxtokens: seq_len | contextlength: context | dynamobackend dynamo: compile
 throughput tokenspersec: tokens_per_s | modelorpath: model | beta1 beta2: betas
 nlayer hiddenlayers: layers | nhead attentionheads: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
@@ -63,12 +61,14 @@ huggingface hf: hub repository | hub: repository | txt: text | json: jsonl | tra
 type kind: source name | name description: title | include experiments variants: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b | nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
-cpuspertask threads: cpus_per_device | than: better_than | matrix foreach grid sweep params parameters varies: vary
+threads: threads_per_device | cpuspertask threads: cpus_per_device | than: better_than
+matrix foreach grid sweep params parameters varies: vary | npositions maxpositionembeddings: context seq_len
+124m gpt2124m: gpt2-small | 355m gpt2355m: gpt2-medium | 774m gpt2774m: gpt2-large | 15b gpt215b: gpt2-xl
 ram memory mem memmb memgb mempercpu mempernode mempergpu: memory_per_device | minutes: seconds | warmupratio: schedule
 walltime timeout runtime: time_limit | spawn: fresh | fork: forked | scheduler lrscheduler: schedule
 """
 # Words of other programs' names that make no difference here: max_epochs, dataset_name, lr_scheduler_type.
-FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|train|type)(?=[_-]|$)")
+FILLERS = re.compile(r"(?:^|[_-])(?:adam|implementation|max|name|num|ratio|torch|train|type)(?=[_-]|$)")
 # Near by their letters to what they do not mean: devices that are not supported, processes (of "work").
 UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel", "worker", "workers", "t5small", "t5base", "t5large")
 BYTES = re.compile("[\udc80-\udcff]+")  # of a name, as Python decodes it with "surrogateescape"
@@ -77,9 +77,7 @@ BYTES = re.compile("[\udc80-\udcff]+")  # of a name, as Python decodes it with "
 def did_you_mean(name: object, allowed: Iterable[str]) -> str:
     """Return the hint ` Did you mean "x"?` for a mistyped `name`, to end a message.
 
-    Returns "" if nothing allowed resembles it.
-
-    Case and punctuation do not count, and synonyms of the field are known.
+    Returns "" if nothing allowed resembles it. Case and punctuation do not count, and synonyms of the field are known.
     """
     close = nearest_name(name, allowed)
     return f' Did you mean "{close}"?' if close is not None else ""
@@ -109,7 +107,8 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
 
     longer = [choice for choice in choices if _letters(choice).startswith(letters)]  # zero2-n1x2 for zero2
     if longer and len(letters) >= 2 and "/" not in str(name):
-        return min(longer, key=len)
+        lengths = sorted(map(len, longer))
+        return min(longer, key=len) if lengths[:1] != lengths[1:2] else None
 
     nearest = _nearest_letters(letters, list(by_letters))
     if nearest is not None:
@@ -123,7 +122,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     for word in (words[-1], words[0]):
         with_word = [choice for choice in by_letters.values() if word in re.split(r"[\W_]+", choice.casefold())]
         is_whole_choice = with_word == [word] and word != words[-1]  # steps, of steps_per_epoch
-        if len(word) >= 4 and word.isalpha() and len(with_word) == 1 and not is_whole_choice:
+        if len(word) >= 4 and word.isalpha() and len(with_word) == 1 and len(words) <= 3 and not is_whole_choice:
             return with_word[0]
     plain = FILLERS.sub("", str(name))  # last, all of this again without words that make no difference
     return nearest_name(plain, choices) if plain not in ("", name) else None
@@ -136,8 +135,9 @@ def _nearest_letters(letters: str, choices: list[str]) -> str | None:
     if len(letters) >= 3 and len(slips) == 1:  # one letter for another: ddp rather than dp, of dpp
         return slips[0]
     # Below this ratio, and farther than two edits, the nearest name is no help.
-    if close := difflib.get_close_matches(letters, choices, n=1, cutoff=0.7):
-        return close[0]
+    if close := difflib.get_close_matches(letters, choices, n=2, cutoff=0.7):  # none of two as near, nor fp16 for fp64
+        nearness = {(edits[choice], difflib.SequenceMatcher(None, choice, letters).ratio()) for choice in close}
+        return close[0] if len(nearness) == len(close) and 2 * edits[close[0]] < len(letters) else None
     allowed_edits = min(2, (len(letters) - 1) // 2)  # 1 in three letters, 2 in five
     near = [choice for choice in choices if edits[choice] + (choice[:1] != letters[:1]) <= allowed_edits]
     return min(near, key=edits.__getitem__, default=None)

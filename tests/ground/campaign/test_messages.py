@@ -210,7 +210,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "tensor parallelism": ("title: x\nexecution: {tensor_model_parallel_size: 2}\n", ["Only data parallelism"]),
     "Lightning's trainer": ("title: x\ntrainer: {devices: 2}\n", ["line 2", 'Did you mean "execution"?']),
     "Python": ("from a import B\nX = 1  # two\nfp16 = dict(a=1)\n", ["line 1: this is Python, not YAML"]),
-    "TOML": ("title: x\n[work]\nsteps = 1\n", ["line 2: this is TOML, not YAML"]),
+    "TOML": ("title: x\n[work]\nsteps = 1\n", ["line 2: this is TOML or INI, not YAML"]),
     "no Python": ("title: import times\nvary: 3\n", ["line 2", "vary"]),
     "merged twice": (
         "a: &a {}\nb: &b {}\nwork:\n  <<: *a\n  <<: *b\n",

@@ -74,6 +74,44 @@ REFUSED = [
     ),
     ("title: x\nworkload: {model: gpt2-lrge}\n", 'config, module. Did you mean "gpt2-large"?'),
     ("title: x\nworkload: {task: classification, model: gpt2}\n", "gpt2-small goes with task: language-modelling; enc"),
+    (GOOD.replace("zero2]", "zero-offload]"), 'Did you mean "zero2-offload"?'),
+    (GOOD + "execution: {precision: fp64}\n", "allowed: fp32; tf32; bf16; fp16.\n"),
+    (GOOD + "execution: {torch_dtype: bfloat16}\n", 'Did you mean "precision"?'),
+    (GOOD + "execution: {offload_optimizer: true}\n", 'Did you mean "strategy"?'),
+    (GOOD + "execution: {threads: 2}\n", 'Did you mean "threads_per_device"?'),
+    (WORK.replace("global_batch", "local_batch_size") + "title: x\n", 'Did you mean "micro_batch"?'),
+    (GOOD + "workload: {model: gpt2-1.5b}\n", 'Did you mean "gpt2-xl"?'),
+    (GOOD.replace("repeats: 6", "repeats => 6"), ", line 7: write repeats: 6"),
+    (GOOD + "[[cells]]\nstrategy = 'ddp'\n", ", line 8: this is TOML or INI, not YAML"),
+    ("/* mine */\n" + GOOD, ', line 1: "/*" begins no comment in YAML, but "#" does; a text needs quotes'),
+    ("-- mine\n" + GOOD, ', line 1: "--" begins no comment'),
+    ('{\n  // mine\n  "title": "x"\n}\n', ', line 2: "//" begins no comment'),
+    (GOOD + "-- \nAnn\n", ', line 8: "--" begins no comment'),
+    ("%YAML 1.2\n" + GOOD, ', line 1: a line "---" is missing below the lines that begin with %'),
+    ("**title**: x\n", ", line 1: a mark of Markdown (**) is no YAML"),
+    ('{"title": "x", "repeats": 5}}\n', ", line 1, column 29: not valid YAML: this bracket closes none"),
+    ("  title: x\nrepeats: 5\n", "(keys of one section begin in one column, and have a colon"),
+    (before_each_line("[10:32] Ann: "), ": a time stands before each line; take them away"),
+    (GOOD.replace("[ddp, zero2]", "ddp and zero2"), "Write [ddp, zero2]."),
+    (GOOD.replace("ddp, zero2", "ddp\u3001zero2"), "Several stand apart: ddp, zero2."),
+    (GOOD.replace("[ddp, zero2]", "\uff3bddp, zero2\uff3d"), "Write [ddp, zero2]."),
+    (GOOD + "cells: [{strategy: [ddp, fsdp]}]\n", "Write an entry for each: [{strategy: ddp}, {strategy: fsdp}]."),
+    (GOOD.replace("  steps", "  eval_steps: 5\n  steps"), "The validation loss is taken once, at the end"),
+    (GOOD + "models: [gpt2-tiny, gpt2-small]\n", "unknown key models. It belongs under vary, as model."),
+    (GOOD.replace("  strategy", "  warmup_steps: [3, 5]\n  strategy"), "the same for all cells: another value needs a"),
+    (GOOD + "question: {is: zero2, better_than: ddp, by: 1.05}\n", "a number >= 0 and < 1 (part of the tokens/s).\n"),
+    (GOOD.replace("title: x", "title: 42"), "that is not blank. Put it into quotes."),
+    (GOOD + "workload: {model: gpt2\u2011tiny}\n", 'Its "\u2011" is a non-breaking hyphen (U+2011). Write gpt2-tiny.'),
+    (GOOD.replace("zero2", "zero*"), "zero2-offload; zero3-offload.\n"),
+    (GOOD + "execution: {zero_allow_untested_optimizer: true}\n", "execution.zero_allow_untested_optimizer. Allowed"),
+    (GOOD + "execution: {param_dtype: bf16}\n", 'Did you mean "precision"?'),
+    (GOOD + "execution: {cpu_offload: true}\n", 'Did you mean "strategy"?'),
+    (GOOD + "workload: {max_tokens: 128}\n", 'Did you mean "seq_len"?'),
+    (
+        GOOD.replace("  steps", "  optimizer: {fused: true}\n  steps"),
+        "It belongs under execution, as fused_optimizer.",
+    ),
+    (GOOD.replace("repeats", "\x0brepeats"), ", line 7: a character U+000B stands where the line begins"),
     (GOOD.replace("15", "10k"), "(optimizer steps). Write 10000."),
     (GOOD + "repeats: 7\n", ", line 8: repeats is given twice, first in line 7"),
     ("mine: {source: text}\nother:\n  source: text\n", " is a table of corpora, no campaign; a campaign names one of"),
@@ -86,7 +124,7 @@ def test_a_slip_is_named(tmp_path, text, part):
     path.write_text(text)
     with pytest.raises(UserError) as fault:
         load_campaign(path)
-    assert part in str(fault.value)
+    assert part in f"{fault.value}\n"
     if part.startswith((",", ":")):
         assert str(fault.value).startswith(f"{path}{part}")
     assert "is it a pasted prompt" not in str(fault.value)
@@ -100,6 +138,9 @@ def test_a_slip_is_named(tmp_path, text, part):
         "title: >\n  > x\n  > y\n  1: a\n  steps = 15",
         GOOD.replace("[ddp, zero2]", "\n    - ddp\n    - zero2"),
         GOOD + "# > x\n# steps = 9;\n",
+        "%YAML 1.2\n---\n" + GOOD,
+        GOOD.replace("title: x", "title: >\n  // x, -- y\n  ; **z**").replace("[ddp, zero2]", "[\n    ddp, zero2]"),
+        GOOD.replace("6", "{resolve: 1.5 %}"),
         GOOD + "cells:\n- strategy: fsdp\n- strategy: single\n",
         "title: x\nworkload: {task: classification, model: encoder-small, corpus: ag_news}\n",
         "title: x\nworkload: {command: 'p {include}'}\nvary: {include: [a.yaml, b.yaml]}\n",
@@ -131,6 +172,9 @@ ROWS = [
     ("source: hub, path: a/b, revision: v1, files: [x.txt], format: text", 'unknown key mine.path. Did you mean "fi'),
     ("source: text, files: [a.txt], validation_fraction: 10", "(part of them). Write 0.1 for 10 %."),
     ("source: text, files: [a.txt], validation_fraction: 1", "(part of them)."),
+    (f"source: text, files: [a.txt], known: {{a.txt: {{sha256: {'AB' * 32}}}}}", f"Write {'ab' * 32}."),
+    ("source: hub, repository: a/b, revision: 1.5, files: [a.txt], format: text", "Put it into quotes."),
+    ("source: jsonl, files: [a.jsonl], document: line", "`document` is for text: of jsonl, parquet and csv"),
     ("source: text, files: [a.txt], tokenizer: bytes", "It belongs into a campaign: workload: {tokenizer: ...}. All"),
 ]
 
@@ -157,6 +201,15 @@ def test_what_to_write_for_the_arguments_of_load_dataset_is_sound(tmp_path):
     path = tmp_path / "corpora.yaml"
     path.write_text("mine: {source: dataset, load: [Salesforce/wikitext, wikitext-2-raw-v1, train], revision: main}\n")
     assert [*load_corpora(path)[0]] == ["mine"]
+
+
+def test_the_keys_of_a_row_that_are_not_indented_are_one_fault(tmp_path):
+    path = tmp_path / "corpora.yaml"
+    path.write_text("mine:\nsource: text\nfiles: [a.txt]\nyours: {source: text, files: [b.txt]}\nempty:\n")
+    rows, faults = load_corpora(path)
+    assert [*rows] == ["yours"]
+    assert faults.pop("mine") == f"{path}, line 1: mine: its keys need two blanks before them: source, files"
+    assert [*faults] == ["empty"]
 
 
 def test_the_table_of_corpora_is_no_campaign_whose_file_is_gone(tmp_path, monkeypatch):

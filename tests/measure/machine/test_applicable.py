@@ -45,6 +45,8 @@ def cell(**execution):
         ({"attention": "cudnn"}, [], "cuDNN's attention needs a CUDA device"),
         ({"attention": "flash"}, [], None),
         ({"attention": "flash"}, [H100], "flash attention is for bf16 and fp16; the precision is fp32"),
+        ({"attention": "flash", "device": "cuda"}, [], "flash attention is for bf16 and fp16; the precision is fp32"),
+        ({"attention": "flash", "device": "cuda", "precision": "bf16"}, [H100], None),
         ({"attention": "cudnn", "precision": "fp16"}, [V100], "compute capability 7.0; cudnn needs 8.0"),
         ({"attention": "cudnn", "precision": "bf16"}, [H100], None),
         ({"reduce_dtype": "bf16", "precision": "bf16"}, [], "by NCCL alone"),

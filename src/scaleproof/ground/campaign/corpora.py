@@ -162,6 +162,8 @@ class Corpus(Section):
         """Yield complaints about `field`, `label` and `columns`."""
         if "field" in self.model_fields_set and self.form == "text":
             yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
+        if "document" in self.model_fields_set and self.form != "text":
+            yield "`document` is for text: of jsonl, parquet and csv, and of data sets, each row is one"
         if self.label and (self.form == "text" or self.source == "python-docs"):
             yield "`label` needs rows with fields: jsonl, parquet or csv"
         if self.label in self.fields[:-1]:

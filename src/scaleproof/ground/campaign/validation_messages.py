@@ -247,7 +247,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
         return f" It belongs under {section}."
     if len(place) > 1 and value_at(data, place) in choices_at(node_at(schema, place[:-1]), schema):  # model: {name: x}
         return f" Write {place[-2]}: {value_at(data, place)}."
-    of_cell = place[0] in OF_SINGLE_CELLS  # the key describes one cell, which has no keys of other sections
+    of_cell = place[0] in OF_CELLS  # the key describes one cell, or several, which have no keys of other sections
     look_alike = unicodedata.normalize("NFKC", name)  # a wide colon, a space that does not break
     if name != look_alike and ":" in look_alike:
         return f' A colon or a blank in it only looks like one: write "{look_alike}".'
@@ -277,7 +277,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     if len(place) == 2 and name in of_workload and not properties_at(schema, ()):  # in a row of a corpus
         return f" It belongs into a campaign: workload: {{{name}: ...}}."
     keys = [(section, key) for section in _sections(schema) for key in properties_at(schema, section)]
-    other_name = geometry or same_name(name, (key for _, key in keys))
+    plurals = (key for _, key in keys if f"{key}s" == name)
+    other_name = geometry or same_name(name, (key for _, key in keys)) or next(plurals, None)
     if other_name and (hint := _other_section_hint(other_name, schema, of_cell, value_at(data, place))):
         return f"{hint.removesuffix('.')}, as {other_name}."
     if hint := did_you_mean(name, known):

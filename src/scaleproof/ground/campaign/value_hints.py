@@ -11,7 +11,7 @@ from typing import Any
 
 from scaleproof.ground.campaign.command import placeholders
 from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
-from scaleproof.ground.campaign.look_alikes import look_alike_text, plain_letters
+from scaleproof.ground.campaign.look_alikes import bullet_text, look_alike_text, plain_letters
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, same_name, shortened
 
@@ -21,13 +21,14 @@ NOT_HERE = {
     "The hub's token is the variable HF_TOKEN, in no file.": r"(hf_|hub_|auth_|use_auth_|access_)?token",
     "Ranks are started and find each other by themselves; leave it out.": r"(machine|node|local|global)_rank|rank"
     r"|(rdzv|master|dashboard|main_process|main_training)_\w+|same_network|hostfile|compute_environment|launcher",
-    "Other settings of a strategy's library cannot be changed; leave it out.": r"find_unused_\w+|static_graph"
+    "Other settings of a strategy's library cannot be changed; leave it out.": r"(ddp_)?find_unused_\w+|static_graph"
     r"|(fsdp|deepspeed|ddp)_(config|plugin|kwargs)"
     r"|stage3_\w+|gradient_as_bucket_view|broadcast_buffers|\w*wrap_policy|sync_module_states|use_orig_params|limit_all_gathers"
     r"|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size",
     "It follows from the device: NCCL on GPUs, Gloo on CPUs; leave it out.": r"(?!dynamo)\w*backend|nccl|gloo",
     "Samples come from files of tokens, without a data loader; leave it out.": r"data_?loader|shuffle"
     r"|(dataloader_)?(num_workers|pin_memory|prefetch_factor|persistent_workers|drop_last)",
+    "The validation loss is taken once, at the end; leave it out.": r"eval_(steps|iters|interval|strategy)",
     "The models have none; leave it out.": r"(convert_)?sync_?(batch_?norm|bn)|\w*dropout\w*",
     "Results go to results/, and nothing else is logged or saved; leave it out.": r"loggers?|(wandb|tensorboard)\w*"
     r"|report_to|callbacks|checkpoint_(dir|interval|every\w*)|(save|log|logging|resume)(_\w+)?"
@@ -47,9 +48,9 @@ THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?: ?[A-Za-z%]+)?")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
 SECONDS = {"seconds": 1, "minutes": 60}  # unit of a key -> its seconds
 SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([mgt])(i?)b?", re.IGNORECASE)  # 16GiB, 80G, 16000 MB
-BULLET = re.compile(r"\s*([\u2010-\u2015\u2022\u2023\u2043\u2212\u00b7*])\s+\S")  # in place of a list's hyphen
+BETWEEN = re.compile(r"[\s,;|+&\u3001]+(?:(?:and|or)\s+)?")  # what people write between the entries of a list
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
-PAIR = re.compile(r"(\w+)\s*(?:[:=]=?|[-=]>)\s*(.*\S)")  # a key and its value, without the blank that YAML wants
+PAIR = re.compile(r"(\w+)\s*(?:[-=]>|[:=]=?)\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
 FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, ('/', *OF_FILES)))})$")  # how a path begins or ends
 WEIGHTS = ("/", ".bin", ".pt")  # no config.json
@@ -110,6 +111,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
             or _form_hint(value, options)
             or _mapping_hint(value, options, schema)
             or _word_hint(place, value, options, choices)
+            or _text_hint(value, options)
         )
 
     if value and place[-1:] == ("command",):
@@ -122,7 +124,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
         return _form_hint(value, options) or _mapping_hint(value, options, schema)
     if len(value) == 1:
         return f" Write {shortened(value[0], 40)}."
-    if place[0] == "exclude":  # an entry matches one combination of values
+    if place[0] in ("cells", "exclude"):  # an entry is one combination of values
         entries = ", ".join(f"{{{place[-1]}: {item}}}" for item in value[:3])
         return f" Write an entry for each: [{entries}]."
     axes = properties_at(schema, ("vary",)) if "vary" in properties_at(schema, ()) else ()
@@ -148,9 +150,10 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     if seconds is not None and _is_allowed(seconds / SECONDS[unit], options):
         return f" Write {seconds / SECONDS[unit]:g} ({unit})."
     if percent := PER_CENT.fullmatch(text):
-        if any(option.get("pattern") == PERCENT for option in options):
-            return f" Write {percent[1]} %."
         is_plain = percent[1] == text
+        is_ratio = is_plain and 1 < float(text) < 2  # 1.05 may be 5 %, too
+        if not is_ratio and any(option.get("pattern") == PERCENT for option in options):
+            return f" Write {percent[1]} %."
         if unit.startswith("part of") and (not is_plain or float(text) >= 5):  # a plain 2 may be anything
             return f" Write {float(percent[1]) / 100:g}{f' for {text} %' * is_plain}."
     if "steps" in unit and (thousands := re.fullmatch("([1-9][0-9]{0,3})k", text, re.IGNORECASE)):
@@ -187,10 +190,14 @@ def _parse_seconds(text: str) -> float | None:
 def _form_hint(value: object, options: list[Schema]) -> str:
     """Return a hint at a text in another form than its pattern has: "2 gpus" for 1x2. Returns "" for other values."""
     strict = [text for option in options if not re.search(text := option.get("pattern", ""), "word")]
-    for form, written in FORMS.items():
-        match = re.fullmatch(form, str(value), re.IGNORECASE)
-        if match and any(re.search(pattern, match.expand(written)) for pattern in strict):
-            return f" Write {match.expand(written)}."
+    text = str(value)
+    matches = [(re.fullmatch(form, text, re.IGNORECASE), written) for form, written in FORMS.items()]
+    for form in (
+        text.lower(),
+        *(match.expand(written) for match, written in matches if match),
+    ):  # a checksum in capitals
+        if form != value and any(re.search(pattern, form) for pattern in strict):
+            return f" Write {form}."
     return ""
 
 
@@ -216,6 +223,12 @@ def _own_text_hint(place: Place, value: object) -> str:
     if isinstance(value, dict):
         row = shortened(json.dumps(value, default=str), 200)
     return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {name}: {row}; then corpus: {name}."
+
+
+def _text_hint(value: object, options: list[Schema]) -> str:
+    """Return a hint at a number that would be a text of the right form in quotes; "" for other values."""
+    of_form = [option for option in options if option.get("pattern")]
+    return " Put it into quotes." if type(value) in (int, float) and _is_allowed(str(value), of_form) else ""
 
 
 def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
@@ -285,7 +298,7 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     text_options = [option for option in options if option.get("type") == "string"]
     could_be_name = isinstance(value, str) and "/" not in text and re.search(r"[a-z]", valid_name(text))
     is_name = could_be_name and any(option.get("pattern") in NAMES for option in text_options)
-    words = re.split(r"[,;+& ]+", unicodedata.normalize("NFKC", text))  # a wide comma, too
+    words = BETWEEN.split(unicodedata.normalize("NFKC", text))  # a wide comma, too
     is_free = any(option.get("pattern") in FREE for option in options)  # any text is allowed, also with commas
     if len(words) > 1 and not is_free and all(_is_allowed(word, options, choices) for word in words):
         one_name = f"; one name has no blanks: {valid_name(text)}" * bool(is_name)
@@ -302,12 +315,6 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     if may_be_of_hub and isinstance(value, str) and HUB_NAME.fullmatch(f"owner/{text}"):
         return f" A model of the hub has its owner before it: scaleproof model fetch OWNER/{text} prints what to write."
     return nearest_valid_name(text) if is_name else ""
-
-
-def bullet_text(text: str) -> str:
-    """Return that a text begins with a dash or a bullet in place of a list's hyphen. Returns "" for other texts."""
-    bullet = BULLET.match(text)
-    return f'"{bullet[1]}" ({unicodedata.name(bullet[1]).lower()}) is no hyphen of a list: type "-"' if bullet else ""
 
 
 def list_hint(value: object, array: Schema, schema: Schema) -> str:
@@ -330,7 +337,7 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
         entries = [entry for inner in value.values() for entry in (inner if isinstance(inner, list) else [inner])]
         entries = [*value] if all(entry is None for entry in entries) else entries  # {ddp, fsdp}
     elif isinstance(value, str):  # "ddp, fsdp", "(0.9, 0.95)"; of lines such as -ddp, YAML makes "-ddp -fsdp"
-        words = re.split(r"[\s,;|]+", re.sub(r"(^|\s)-(?=[a-z])", r"\1", value.strip("()[]")))
+        words = BETWEEN.split(re.sub(r"(^|\s)-(?=[a-z])", r"\1", unicodedata.normalize("NFKC", value).strip("()[]")))
         has_numbers = any(option.get("type") == "integer" for option in options)
         entries = [_as_number(re.sub("/$", "/*", word), has_numbers) for word in words]  # a folder: its files
     has_length = len(entries) == array.get("maxItems", len(entries)) and len(entries) >= array.get("minItems", 0)

@@ -7,8 +7,8 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
+from scaleproof.ground.campaign.look_alikes import bullet_text
 from scaleproof.ground.campaign.schema_nodes import properties_at, schema_of
-from scaleproof.ground.campaign.value_hints import bullet_text
 from scaleproof.ground.errors import shortened
 
 NO_WIDTH = r"\u200b-\u200f\u2060\ufeff\u00ad"  # characters that no editor shows
@@ -17,13 +17,16 @@ INDENTED_KEY = re.compile(rf"[\s{NO_WIDTH}]*[\w.-]+:(?:\s|$)")
 LOOK_ALIKE = re.compile(r"\s*[\w.-]+(?::[^\S \t\r]|\uff1a)")  # a blank that does not break, a wide colon
 # What stands before each line of a text that was copied together with it -> the words for it.
 COPIED_MARKS = {
+    r"\[?\d{1,2}:\d\d\b": "a time",
     r" *\d+(?:[.)|]?(?:\s|$)|:(?:\s*[\w#-]|$))": "a line number",
     r"\+": "the + of a diff",
     r" ?>": "the > of a quotation",
     r" ?\|": "the | of a table or quotation",
     r" ?[*\u2022](?:\s|$)": "a bullet",
 }
-ASSIGNED = re.compile(r"\s*([A-Za-z]\w*)\s*(?::?=|[-=]>)\s*(\S.*?)\s*[;,]?\s*(?:\s#.*)?")  # of other languages
+ASSIGNED = re.compile(r"\s*([A-Za-z]\w*)\s*(?:[-=]>|:?=)\s*(\S.*?)\s*[;,]?\s*(?:\s#.*)?")  # of other languages
+# A line of a comment in other languages: of C, SQL (or above a signature), INI, LaTeX.
+NO_COMMENT = re.compile(r"(?=\s*/[/*]|--(?:\s|$)|;|%(?!YAML |TAG ))\s*(//|/\*|--|;|%)")
 MOST_MARKED = 0.7  # share of lines with a mark from which it belongs to the copied text
 ENDED = re.compile(r"([;,]+)\s*(?:#.*)?$")  # what other languages have behind a value
 # "$ cat x", "me@host:~$ cat x", "(venv) [me@host ~]$ cat x", "PS C:\\> type x", in the first column and without ": "
@@ -34,7 +37,7 @@ KEY = re.compile(r"( *(?:- +)?)([\w-]+):(?:\s|$)")  # with what stands before it
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither `key: value` nor an entry of a list
 LANGUAGES = {  # -> how a line of it begins
     "Python": r"(?:from [\w.]+ )?import \w|def \w+\(|\w+ = \w+\(",
-    "TOML": r"\[[\w.-]+\]\s*$",
+    "TOML or INI": r"\[\[?[\w.-]+\]\]?\s*$",
     "a script": r"#!",
     "a diff": r"@@ -\d|diff --git ",
 }
@@ -54,7 +57,7 @@ YAML_HINTS = {
     "expected <block end>": "keys of one section begin in one column, several values stand in brackets, a quote within "
     "'...' is doubled, and text that begins with [, { or a quote needs quotes around all of it",
     "could not find expected ':'": 'each key has a colon and a blank after it ("steps: 10"), a hyphen a blank',
-    "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
+    "not of the mapping above": 'keys of one section begin in one column, and have a colon: "steps: 10"',
     "expected ',' or": 'a bracket is not closed, a comma is missing, or a text with {, [ or ": " in it needs quotes',
     "escape": "in \"...\" a backslash begins an escape such as \\n; '...' takes it as it is",
     "for merging": "after <<: stands an alias of a section, such as *base; a campaign reads no other file",
@@ -81,13 +84,15 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
             return indented_text(number, text)
         if LOOK_ALIKE.match(text):
             return f", line {number}: the colon or the blank behind it only looks like one: type both again"
-        if text.startswith("```"):
-            return f", line {number}: a fence of Markdown (```) is no YAML: take it away"
+        if markdown := re.match(r"```|\*\*", text):
+            return f", line {number}: a mark of Markdown ({markdown[0]}) is no YAML: take it away"
+        if comment := NO_COMMENT.match(text):
+            return f', line {number}: "{comment[1]}" begins no comment in YAML, but "#" does; a text needs quotes'
         if PROMPT.match(text):
             pasted = shortened(text.strip(), 60)
             return f', line {number}: "{pasted}" has no "key: value"; is it a pasted prompt? Take the line away'
-        if text.startswith("%") and not text.startswith(("%YAML ", "%TAG ")):
-            return f", line {number}: text that begins with % needs quotes"
+        if text.startswith(("%YAML ", "%TAG ")) and "---" not in (line.strip() for line in lines):
+            return f', line {number}: a line "---" is missing below the lines that begin with %'
         for language in (name for name, line in LANGUAGES.items() if re.match(line, text)):
             return f", line {number}: this is {language}, not YAML: keys and values stand as in 'steps: 10'"
         if "{%" in text or "{{ " in text:
@@ -103,6 +108,8 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         mark = error.context_mark
     elif "expected '<document start>'" in problem:
         problem = "what stands here is not of the mapping above"
+        if mark and lines[mark.line][mark.column :].startswith(("}", "]")):
+            problem = "this bracket closes none"
 
     where = ""
     if mark is not None:
@@ -160,7 +167,7 @@ def assignment_text(lines: list[str], number: int) -> str:
 def indented_text(number: int, line: str) -> str:
     """Return that a line is indented by something else than blanks and tabs, to be said after the name of the file."""
     (character,) = INDENTED.match(line).groups()  # type: ignore[union-attr]
-    name = unicodedata.name(character, f"U+{ord(character):04X}").lower()
+    name = unicodedata.name(character, "").lower() or f"character U+{ord(character):04X}"
     return f", line {number}: a {name} stands where the line begins: indent with blanks"
 
 

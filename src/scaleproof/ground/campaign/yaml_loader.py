@@ -7,6 +7,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,7 +77,16 @@ def load_corpora(path: Path) -> tuple[dict[str, Corpus], dict[str, str]]:
     data, lines = _read_mapping(path, CorpusTable)
     rows: dict[str, Corpus] = {}
     faults: dict[str, str] = {}
+    names, dedented = [*data], set[str]()
     for name in data:
+        next_names = names[names.index(name) + 1 :]
+        own = [*takewhile(Corpus.model_fields.__contains__, next_names)] if data[name] is None else []
+        if own:
+            indented = f"{name}: its keys need two blanks before them: {', '.join(own)}"
+            faults[name] = f"{lines.place_prefix(path, (name,))}{indented}"
+            dedented |= {*own}
+        if own or name in dedented:
+            continue
         try:
             rows |= _validated(path, CorpusTable, {name: data[name]}, lines).root
         except UserError as error:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.cores import available_cores
 from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version, torch_has_rocm, unsupported_vendor
 
@@ -55,16 +56,18 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
 
 def reason_anywhere(cell: Cell) -> str | None:
     """Return why `cell` can run on no machine. Returns None where it depends on the machine."""
-    geometry = cell.execution.geometry
-    if cell.execution.strategy == "single" and geometry.n_devices > 1:
+    execution, geometry = cell.execution, cell.execution.geometry
+    if execution.strategy == "single" and geometry.n_devices > 1:
         return f"single is one device without a wrapper; {geometry} has {geometry.n_devices}"
-    if cell.execution.strategy != "dp":
+    if execution.device == "cuda" and (reason := _attention_problem(execution)):  # a CPU has flash in fp32, too
+        return reason
+    if execution.strategy != "dp":
         return None
     if geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if geometry.devices_per_node == 1:
         return "nn.DataParallel does nothing with one device: it calls the module as it is"
-    if cell.execution.compile:
+    if execution.compile:
         return "nn.DataParallel makes new replicas in every step, which torch.compile cannot follow"
     return None
 
@@ -106,11 +109,18 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
     if is_before_ampere and execution.precision in ("bf16", "tf32"):
         return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.precision} needs 8.0"
     if execution.attention in ("flash", "cudnn"):
-        if execution.precision in ("fp32", "tf32"):
-            return f"{execution.attention} attention is for bf16 and fp16; the precision is {execution.precision}"
+        if reason := _attention_problem(execution):
+            return reason
         if is_before_ampere:
             return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.attention} needs 8.0"
     return gpu_compile_problem(oldest) if execution.compile else None
+
+
+def _attention_problem(execution: Execution) -> str | None:
+    """Return why no GPU has the kernel of attention of `execution` in its precision. Returns None if some do."""
+    if execution.attention not in ("flash", "cudnn") or execution.precision in ("bf16", "fp16"):
+        return None
+    return f"{execution.attention} attention is for bf16 and fp16; the precision is {execution.precision}"
 
 
 def build_problem(gpu: Gpu, cuda: str | None) -> str | None:

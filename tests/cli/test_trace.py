@@ -87,3 +87,24 @@ def test_a_trace_is_not_compared_with_itself(tmp_path):
     done = scaleproof("trace", "diff", "a.json", "copy.json", cwd=tmp_path)
     assert done.returncode == 2
     assert "a.json and copy.json are the same trace, or copies of it; compare two" in done.stderr
+
+
+def test_a_capture_below_a_folder_is_named(tmp_path):
+    cell = tmp_path / "results/demo/traces/ddp-n1x2"
+    cell.mkdir(parents=True)
+    (cell / "capture.json").touch()
+    (tmp_path / "results/demo/cells.json").write_text('{"cells": []}')
+    for words in (("summary", "results/demo"), ("diff", "results/demo", "x"), ("diff", "results", "x")):
+        assert 'Did you mean "results/demo/traces/ddp-n1x2"?' in scaleproof("trace", *words, cwd=tmp_path).stderr
+    (cell / "timeline.csv").write_text("step,rank\n")
+    done = scaleproof("trace", "summary", cell / "timeline.csv", cwd=tmp_path)
+    assert "timeline.csv is a part of a capture; give its folder, " in done.stderr
+
+
+def test_a_trace_that_cannot_be_taken_leaves_no_log_in_the_results(repository, tmp_path):
+    words = ("trace", "capture", "config/campaigns/demo.yaml", "ddp-n1x2", "--tokens", tmp_path / "nowhere")
+    out = ("--out", tmp_path / "out")
+    done = scaleproof(*words, *out, cwd=repository)
+    assert done.returncode == 2
+    assert "tokens.json: no such file; --tokens is a folder such as results/corpora/python-docs/" in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -69,12 +69,15 @@ def test_words_of_a_code_may_be_apart(tmp_path):
 
 
 def test_words_and_columns_of_a_report_are_explained(tmp_path):
-    assert scaleproof("explain", "undecided", cwd=tmp_path).stdout.startswith("The interval of the ratio contains 1")
-    assert scaleproof("explain", "vs", "fastest", cwd=tmp_path).stdout.startswith("tokens/s over that of the fastest")
-    over = scaleproof("explain", "fastest", "over", "this", cwd=tmp_path).stdout
-    assert over.startswith("tokens/s of the fastest cell of the same size over that of this one")
-    assert scaleproof("explain", "time", "to", "loss", cwd=tmp_path).stdout.startswith("seconds in the window")
-    assert scaleproof("explain", "margin", cwd=tmp_path).stdout.startswith("Key of a campaign: By which part a")
+    beginnings = {
+        "undecided": "The interval of the ratio contains 1",
+        "vs fastest": "tokens/s over that of the fastest",
+        "fastest over this": "tokens/s of the fastest cell of the same size over that of this one",
+        "time to loss": "seconds in the window",
+        "margin": "Key of a campaign: By which part a",
+    }
+    for words, beginning in beginnings.items():
+        assert scaleproof("explain", *words.split(), cwd=tmp_path).stdout.startswith(beginning)
     assert 'Did you mean "incomparable"?' in scaleproof("explain", "incomparabel", cwd=tmp_path).stderr
 
 
@@ -87,15 +90,13 @@ def place(tmp_path_factory) -> Path:
     for repeat in (1, 2):
         write_run(folder / "results/demo/runs", cell, repeat, seed=1)
     (folder / "config/corpora.yaml").write_text("mine: {source: text, files: [x.txt]}\n")
-    (folder / "empty").mkdir()
-    (folder / "hidden").mkdir()
+    for name in ("empty", "hidden", "slurm", "traced"):
+        (folder / name).mkdir()
     (folder / "hidden/.keep").touch()
     (folder / "loop").symlink_to("loop")
     (folder / "lost").symlink_to("../gone.txt")
     (folder / "config/campaign.yaml").write_text("title: x\n")
-    (folder / "slurm").mkdir()
     (folder / "slurm/profile.v9+.yaml").write_text("executor: slurm\n")
-    (folder / "traced").mkdir()
     (folder / "traced/capture.json").write_text("{}")
     for name in ("nothing.txt", "nothing.yaml", "nothing.toml", "go.sh"):
         (folder / name).touch()
@@ -310,18 +311,6 @@ def test_a_page_may_be_written_again(place, tmp_path):
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
-def test_a_capture_below_a_folder_is_named(tmp_path):
-    cell = tmp_path / "results/demo/traces/ddp-n1x2"
-    cell.mkdir(parents=True)
-    (cell / "capture.json").touch()
-    (tmp_path / "results/demo/cells.json").write_text('{"cells": []}')
-    for words in (("summary", "results/demo"), ("diff", "results/demo", "x"), ("diff", "results", "x")):
-        assert 'Did you mean "results/demo/traces/ddp-n1x2"?' in scaleproof("trace", *words, cwd=tmp_path).stderr
-    (cell / "timeline.csv").write_text("step,rank\n")
-    done = scaleproof("trace", "summary", cell / "timeline.csv", cwd=tmp_path)
-    assert "timeline.csv is a part of a capture; give its folder, " in done.stderr
-
-
 def test_damaged_steps_are_named_where_runs_are_compared(place, tmp_path):
     folder = shutil.copytree(place / "results/demo", tmp_path / "demo")
     steps_cut(folder)
@@ -329,15 +318,6 @@ def test_damaged_steps_are_named_where_runs_are_compared(place, tmp_path):
     assert done.returncode == 1
     assert "invalid: record-unusable: ddp-n1x1/rep1: " in done.stdout
     assert "steps.csv" in done.stdout
-
-
-def test_a_trace_that_cannot_be_taken_leaves_no_log_in_the_results(repository, tmp_path):
-    words = ("trace", "capture", "config/campaigns/demo.yaml", "ddp-n1x2", "--tokens", tmp_path / "nowhere")
-    out = ("--out", tmp_path / "out")
-    done = scaleproof(*words, *out, cwd=repository)
-    assert done.returncode == 2
-    assert "tokens.json: no such file; --tokens is a folder such as results/corpora/python-docs/" in done.stderr
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_record_without_a_part_is_named(place, tmp_path):

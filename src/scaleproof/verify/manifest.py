@@ -109,8 +109,8 @@ def check_manifest(folder: Path) -> list[Difference]:
         listed = manifest["files"]
     except FileNotFoundError:
         problem = f"is missing; the report writes it: {snakemake_command(folder / MANIFEST)}"
-        missing_files = [name for name, made_from in MADE_FROM.items() if _is_missing(folder, name, made_from)]
-        return [Difference(MANIFEST, "", problem)] + [Difference(name, "", "is missing") for name in missing_files]
+        others = [name for name, made_from in MADE_FROM.items() if _is_missing(folder, name, made_from)]
+        return [Difference(MANIFEST, "", problem)] + [Difference(name, "", "is missing") for name in others]
     except DAMAGES as error:
         return [Difference(MANIFEST, "", f"{UNREADABLE}: {describe_first_fault(error)}")]
     if not isinstance(listed, dict):

@@ -145,7 +145,8 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     copies = tuple(f"{os.path.dirname(d.file)}/" for d in differences if d.problem.startswith(COPIED))
     first_parts = {d: d.file.partition("/")[0] for d in differences}
     following = {part for source in first_parts.values() for part in HELD_AGAINST.get(source, ())}
-    may_follow = {d for d in differences if first_parts[d] in following and d.problem != LATER_FILE}
+    damaged = {d for d in differences if d.problem.startswith(UNREADABLE) and ": it has no " not in d.problem}
+    may_follow = {d for d in differences if first_parts[d] in following and d.problem != LATER_FILE} - damaged
     to_print = [d for d in differences if d.file in at_fault or d not in may_follow]
     if at_fault:  # what a check did not find, "scaling.md is missing", is named by the manifest's "is missing"
         to_print = [d for d in to_print if not d.problem.endswith(f" {MISSING}") or UNREADABLE in d.problem]

@@ -25,7 +25,10 @@ def test_what_runs_on_no_machine_is_not_blamed_on_this_one(repository, monkeypat
     text = "title: x\nwork: {global_batch: 8}\nvary: {strategy: [single, dp], geometry: [1x1, 1x2]}\n"
     path.write_text(text)
     anywhere, here = preview_campaign(LoadedCampaign(path)).split("These cannot run here")
-    assert "These can run on no machine; leave them out with exclude (each is a row that says why):\n" in anywhere
+    assert (
+        "These can run on no machine; leave them out (exclude, or the entry of cells) (each is a row that says why):\n"
+        in anywhere
+    )
     assert ("single-n1x2" in anywhere.rpartition("These can run")[2], "dp-n1x2" in here) == (True, True)
     path.write_text(text.replace("single, dp", "ddp"))
     assert "These can" not in preview_campaign(LoadedCampaign(path))

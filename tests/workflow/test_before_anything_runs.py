@@ -45,3 +45,12 @@ def test_nodes_that_a_profile_does_not_ask_for_are_told(project):
         for profile in ("cluster-generic", "slurm"):
             plan = project.dry("--profile", f"profiles/{profile}", "--jobs", "2", "results/wide/report.html")
             assert plan.count("warning: 2 nodes in the campaign, and") == (is_warned and profile != "slurm")
+
+
+def test_a_search_on_this_cpu_needs_its_limit_before_anything_runs(project):
+    searched = TINY.replace("work:\n", "work:\n  micro_batch: largest\n")
+    for limit, code in (("", 2), ("frontier: {limit_gb: 1}\n", 0)):
+        project.campaign("searched", searched + limit)
+        planned = project.snakemake("-n", "results/searched/report.html")
+        assert planned.returncode == code, planned.stderr
+        assert ("frontier.limit_gb is missing: the micro-batch of" in planned.stderr) == (code == 2)

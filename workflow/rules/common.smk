@@ -129,7 +129,11 @@ def tokens_of_trials(wildcards):
 
 def frontier_of_cell(wildcards):
     """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
-    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
+    if not cell_of(wildcards).searched:
+        return []
+    if runs_here():
+        or_exit(check_search_here, of_campaign(wildcards))
+    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)]
 
 
 def enough_repeats(wildcards):
@@ -314,9 +318,14 @@ def machine_check(wildcards):
 # What a job asks of a cluster
 
 
+def runs_here():
+    """Whether the jobs that are planned run on this machine."""
+    return workflow.is_main_process and workflow.resource_settings.nodes is None  # without --jobs, nothing is sent
+
+
 def resources_of(job_of):
     """What `job_of(wildcards)` requests of a cluster, as resources of a rule; none on one machine, which uses none."""
-    if workflow.is_main_process and workflow.resource_settings.nodes is None:  # without --jobs, nothing is sent
+    if runs_here():
         return {}
 
     def part(name):

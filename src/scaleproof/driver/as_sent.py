@@ -11,10 +11,12 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.loaded import LoadedCampaign, load_named
+from scaleproof.ground.campaign.shared_jobs import check_search
 from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.machine.applicable import reason_of_all
+from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
 VARIABLE = "SCALEPROOF_CAMPAIGNS"  # goes along with every job: "demo=0123456789abcdef", the copy that counts
 COPIES = Path(".snakemake/scaleproof/campaigns")
@@ -24,6 +26,14 @@ def check_possible(loaded: LoadedCampaign) -> None:
     """Raise UserError where no cell of a campaign can run on any machine."""
     if reason := reason_of_all(loaded.cells):
         raise loaded.placed(UserError(f"no cell can run on any machine; {reason}"))
+
+
+def check_search_here(loaded: LoadedCampaign) -> None:
+    """Raise UserError where a micro-batch is to be searched on this machine's CPU, and no limit is given."""
+    try:
+        check_search(loaded.campaign, loaded.cells, on_cpu=not usable_gpus(cuda_devices)[0])
+    except UserError as error:
+        raise loaded.placed(error) from None
 
 
 class CampaignsAsSent:

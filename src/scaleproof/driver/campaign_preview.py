@@ -197,7 +197,8 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """Return paragraphs on the cells whose ranks share cores, on searches without a limit, and on unsupported cells."""
     cores = available_cores()
     sharing: list[Cell] = []
-    here, anywhere = "These cannot run here", "These can run on no machine; leave them out with exclude"
+    here = "These cannot run here"
+    anywhere = "These can run on no machine; leave them out (exclude, or the entry of cells)"
     slugs_by_reason: dict[str, dict[str, list[str]]] = {anywhere: defaultdict(list), here: defaultdict(list)}
     for cell in loaded.cells:
         execution = cell.execution

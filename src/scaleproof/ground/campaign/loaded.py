@@ -16,7 +16,13 @@ from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.hub_names import lines_of_hub_name
 from scaleproof.ground.campaign.look_alikes import look_alike_text
 from scaleproof.ground.campaign.question_cells import cells_of_question
-from scaleproof.ground.campaign.shared_jobs import SharedJob, may_share_jobs, plan_shared_jobs
+from scaleproof.ground.campaign.shared_jobs import (
+    SharedJob,
+    check_search,
+    may_share_jobs,
+    plan_shared_jobs,
+    sharing_key,
+)
 from scaleproof.ground.campaign.value_hints import valid_name
 from scaleproof.ground.campaign.yaml_loader import CORPORA, load_campaign, load_corpora, read_yaml
 from scaleproof.ground.errors import UserError, did_you_mean, no_such, path_fault, printable
@@ -79,7 +85,7 @@ class LoadedCampaign:
         self.comparisons = {c.name: (c, *arms_of(self.campaign, c)) for c in self.campaign.compare}
         self.traced: list[Cell] = self._cells_to_trace()
         self._check_forecast()
-        self._check_search()
+        check_search(self.campaign, self.cells, on_cpu=self.campaign.execution.device == "cpu")
         if self.campaign.repeat_until and len(self.cells) == 1:
             slug = self.cells[0].slug
             raise UserError(f"repeats.resolve: {slug} is the only cell; none is there to compare", ("repeats",))
@@ -124,17 +130,6 @@ class LoadedCampaign:
 
         return read_record(path, resolve_from_answer)
 
-    def _check_search(self) -> None:
-        """Check that cells which need trials have jobs of their own, and on a CPU a limit. Raises UserError."""
-        searched = [cell.slug for cell in self.cells if cell.searched]
-        if searched and may_share_jobs(self.campaign):
-            fault = f"with resources.{self._sharing_key} several cells run in one job, and none after trials; give a"
-            raise UserError(f"work.micro_batch of {searched[0]}: {fault} number", ("resources", self._sharing_key))
-        if searched and self.campaign.execution.device == "cpu" and self.campaign.frontier.limit_gb is None:
-            fault = f"frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU, which has"
-            advice = "no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
-            raise UserError(f"{fault} {advice}", ("work", "micro_batch"))
-
     def _check_forecast(self) -> None:
         """Check that `forecast` names geometries of cells, each under `from` or `hold_out` alone. Raises UserError."""
         settings = self.campaign.forecast
@@ -155,17 +150,13 @@ class LoadedCampaign:
         elif set(held_out) == set(geometries):
             fault = "nothing is left to forecast from"
         elif may_share_jobs(self.campaign):
-            fault = f"with resources.{self._sharing_key} several cells run in one job, none after the forecast"
+            key = sharing_key(self.campaign.resources)
+            fault = f"with resources.{key} several cells run in one job, none after the forecast"
         elif self.campaign.repeat_until:
             fault = "the forecast is made from all repeats of the other cells, whose number is not known before the "
             fault += "held-out ones have run; give repeats as a number"
         if fault:
             raise UserError(f"forecast.hold_out: {fault}", ("forecast", "hold_out"))
-
-    @property
-    def _sharing_key(self) -> str:
-        """The key of `resources` by which jobs hold several runs."""
-        return "same_allocation" if self.campaign.resources.same_allocation else "minutes_per_job"
 
     @cached_property
     def shared_jobs(self) -> dict[str, SharedJob]:

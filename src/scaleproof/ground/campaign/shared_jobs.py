@@ -48,6 +48,24 @@ def may_share_jobs(campaign: Campaign) -> bool:
     return campaign.resources.same_allocation or campaign.resources.minutes_per_job is not None
 
 
+def sharing_key(resources: Resources) -> str:
+    """Return the key of `resources` by which jobs hold several runs."""
+    return "same_allocation" if resources.same_allocation else "minutes_per_job"
+
+
+def check_search(campaign: Campaign, cells: Sequence[Cell], on_cpu: bool) -> None:
+    """Check that cells which need trials have jobs of their own, and `on_cpu` a limit. Raises UserError."""
+    searched = [cell.slug for cell in cells if cell.searched]
+    if searched and may_share_jobs(campaign):
+        key = sharing_key(campaign.resources)
+        fault = f"with resources.{key} several cells run in one job, and none after trials; give a number"
+        raise UserError(f"work.micro_batch of {searched[0]}: {fault}", ("resources", key))
+    if searched and on_cpu and campaign.frontier.limit_gb is None:
+        fault = f"frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU, which has"
+        advice = "no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
+        raise UserError(f"{fault} {advice}", ("work", "micro_batch"))
+
+
 def plan_shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -> list[SharedJob]:
     """Plan the jobs of a campaign that hold several runs each, for all of its repeats.
 

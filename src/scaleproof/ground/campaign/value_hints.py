@@ -23,8 +23,8 @@ NOT_HERE = {
     r"|(rdzv|master|dashboard|main_process|main_training)_\w+|same_network|hostfile|compute_environment|launcher",
     "Other settings of a strategy's library cannot be changed; leave it out.": r"(ddp_)?find_unused_\w+|static_graph"
     r"|(fsdp|deepspeed|ddp)_(config|plugin|kwargs)"
-    r"|stage3_\w+|gradient_as_bucket_view|broadcast_buffers|\w*wrap_policy|sync_module_states|use_orig_params|limit_all_gathers"
-    r"|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size",
+    r"|stage3_\w+|gradient_as_bucket_view|broadcast_buffers|\w*wrap_policy|sync_module_states|use_orig_params"
+    r"|limit_all_gathers|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size",
     "It follows from the device: NCCL on GPUs, Gloo on CPUs; leave it out.": r"(?!dynamo)\w*backend|nccl|gloo",
     "Samples come from files of tokens, without a data loader; leave it out.": r"data_?loader|shuffle"
     r"|(dataloader_)?(num_workers|pin_memory|prefetch_factor|persistent_workers|drop_last)",
@@ -33,8 +33,8 @@ NOT_HERE = {
     "Results go to results/, and nothing else is logged or saved; leave it out.": r"loggers?|(wandb|tensorboard)\w*"
     r"|report_to|callbacks|checkpoint_(dir|interval|every\w*)|(save|log|logging|resume)(_\w+)?"
     r"|(output|root|default_root|run)_dir|(enable_)?(progress_bar|checkpointing)",
-    "No other file is read: vary lists what differs, an alias (*x) repeats.": r"defaults|hydra|extends|inherits?"
-    r"|_(target|partial|recursive|convert)_",
+    "No other file is read: vary lists what differs; an anchor (&x) stands at its first use, *x repeats it.": ""
+    r"defaults|hydra|extends|inherits?|_(target|partial|recursive|convert)_",
 }
 INCLUDES = re.compile(r"\W?(?:includes?|imports?|_?base_?|based_on|inherit_from|parent|template|ref)", re.IGNORECASE)
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent

@@ -363,7 +363,7 @@ def check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, float]])
     for path, rates in zip(paths, sessions, strict=True):
         for cell, rate in rates.items():
             if (cell, rate) in path_of:
-                same = f"has the same runs as {path_of[(cell, rate)]} (cell {cell})"
+                same = f"has the rate of {path_of[(cell, rate)]} in cell {cell}, to the last digit"
                 raise UserError(f"{path} {same}; each result must be a measurement of its own")
         path_of |= dict.fromkeys(rates.items(), path)
 

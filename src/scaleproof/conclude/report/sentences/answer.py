@@ -122,8 +122,9 @@ def answer_campaign(
 def _each_correction_once(bullets: Sequence[Bullet]) -> list[Bullet]:
     """Return the bullets; of those with one basis, intervals corrected for several comparisons, the first says so."""
     kinds = [bullet.basis if " comparisons" in (bullet.basis or "") else None for bullet in bullets]
+    as_above = ["other " * ("not corrected" in bullet.text) + "intervals as above" for bullet in bullets]
     return [
-        replace(bullet, basis="intervals as above") if kind and kind in kinds[:place] else bullet
+        replace(bullet, basis=as_above[place]) if kind and kind in kinds[:place] else bullet
         for place, (kind, bullet) in enumerate(zip(kinds, bullets, strict=True))
     ]
 

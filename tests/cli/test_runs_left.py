@@ -113,7 +113,7 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
     ("cell", "hint"),
     [
         ("ddp-n1\u04451", 'Did you mean "ddp-n1x1"? Its "\u0445" is Cyrillic (U+0445). Cells: ddp-n1x'),
-        ("ddp-n1x3", 'Did you mean "ddp-n1x2"? Cells: ddp-n1x'),
+        ("dddp-n1x2", 'Did you mean "ddp-n1x2"? Cells: ddp-n1x'),
     ],
 )
 def test_a_letter_of_a_cell_that_only_looks_latin_is_named(campaign, tmp_path, cell, hint):

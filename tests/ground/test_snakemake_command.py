@@ -103,7 +103,7 @@ def test_failed_runs_are_repeated_where_they_failed(folder, capsys, monkeypatch)
     command = "snakemake --profile slurm results/demo/report.html"
     text = failed_runs_text(LoadedCampaign(Path("demo.yaml")), Path("results"))
     assert text.endswith(f"scaleproof retry demo.yaml && {command}")
-    (difference,) = check_manifest(folder)
+    difference, *_ = check_manifest(folder)
     assert command.replace("report.html", "manifest.json") in str(difference)
     monkeypatch.setattr("sys.argv", ["scaleproof", "retry", "demo.yaml"])
     main()

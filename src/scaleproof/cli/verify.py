@@ -146,7 +146,8 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     copies = tuple(f"{os.path.dirname(d.file)}/" for d in differences if d.problem.startswith(COPIED))
     first_parts = {d: d.file.partition("/")[0] for d in differences}
     following = {part for source in first_parts.values() for part in HELD_AGAINST.get(source, ())}
-    damaged = {d for d in differences if d.problem.startswith(tuple(f"{UNREADABLE}: {fault}" for fault in OF_ITSELF))}
+    damages = tuple(f"{UNREADABLE}: {fault}" for fault in OF_ITSELF)
+    damaged = {d for d in differences if d.problem.startswith(damages)}
     may_follow = {d for d in differences if first_parts[d] in following and d.problem != LATER_FILE} - damaged
     to_print = [d for d in differences if d.file in at_fault or d not in may_follow]
     if at_fault:  # what a check did not find, "scaling.md is missing", is named by the manifest's "is missing"

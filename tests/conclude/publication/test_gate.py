@@ -166,7 +166,7 @@ def test_a_history_of_results(slower, tmp_path):
     with pytest.raises(UserError, match='no cell "zero2"'):
         history_of(slower, "zero2")
     shutil.copytree(slower[0], tmp_path / "copy")
-    with pytest.raises(UserError, match="has the rate of .* to the last digit"):
+    with pytest.raises(UserError, match=r"has the rate of .* to the last digit"):
         history_of([*slower, tmp_path / "copy"])
 
 

@@ -109,6 +109,26 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
     assert _plan_run(campaign, of_command, 2, tmp_path).repeat == 2
 
 
+@pytest.mark.parametrize(("content", "rank"), [("raise OSError('libcudart.so.12')", None), ("", None), ("1 / 0", 1)])
+def test_a_crash_of_a_torch_that_cannot_be_loaded_is_no_row(campaign, tmp_path, monkeypatch, content, rank):
+    (tmp_path / "torch.py").write_text(content)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    cell = campaign.cell("ddp-n1x1")
+    run = write_failure(tmp_path, cell, 1, "crash")
+    metrics = run.metrics.model_copy(update={"failure": run.metrics.failure.model_copy(update={"rank": rank})})
+    if not content or rank is not None:  # torch is sound, or has been imported
+        commands._refuse_broken_torch(cell, metrics, run.folder)
+        assert read_run(run.folder).metrics.failure
+        return
+    with pytest.raises(ImportError) as broken:
+        commands._refuse_broken_torch(cell, metrics, run.folder)
+    message = unusable_library(broken.value)
+    assert message.startswith(
+        "torch cannot be imported (ImportError: OSError: libcudart.so.12). Install it: pip install "
+    )
+    assert not list(run.folder.iterdir())
+
+
 @pytest.mark.parametrize(
     ("cell", "hint"),
     [

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -51,6 +52,7 @@ def train(args: argparse.Namespace) -> None:
         with stoppable("this run will be repeated"):
             plan = _plan_run(loaded, cell, args.repeat, args.tokens)
             metrics = run_cell(plan, args.out, read=args.read_log)
+            _refuse_broken_torch(loaded.cell(args.cell), metrics, args.out)
     except UserError as error:
         # Snakemake makes the folder, and shows the log that it finds there; a finished run keeps its own.
         if args.out.is_dir() and not (args.out / METRICS).is_file():
@@ -111,6 +113,21 @@ def _check_torch() -> None:
     library = Path(spec.origin).parent / "lib/libtorch_python.so"
     if library.is_file() and b"_c10d_init\0" not in library.read_bytes():  # the name that torch itself looks for
         raise ImportError("it was built without torch.distributed", name="torch")
+
+
+def _refuse_broken_torch(cell: "Cell", metrics: "Timed | Failed", out: Path) -> None:
+    """Remove a run in `out` that crashed because torch cannot be imported, and raise ImportError: so would each run."""
+    from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS
+
+    failure = metrics.failure
+    # A crash of no rank is one of the launcher, which imports torch first.
+    if cell.command is not None or failure is None or failure.failure_class != "crash" or failure.rank is not None:
+        return
+    tried = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, text=True, errors="replace")
+    if tried.returncode > 0 and (lines := tried.stderr.strip().splitlines()):
+        for name in (METRICS, STEPS, LAUNCHER):
+            (out / name).unlink(missing_ok=True)
+        raise ImportError(lines[-1], name="torch")
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
@@ -201,7 +218,9 @@ def pairs(args: argparse.Namespace) -> None:
         """Make the run of one arm of pair number `pair`, and publish it in `out`."""
         witness_steps = loaded.count_witness_steps(cell, comparison.pairs) if pair == witnessed_pair else 0
         plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, pair, witness_steps)
-        return run_one_of_several(plan, out, args.read_log)
+        metrics = run_one_of_several(plan, out, args.read_log)
+        _refuse_broken_torch(cell, metrics, out)
+        return metrics
 
     with stoppable("pairs that were finished are kept"):
         run_pairs(comparison, a, b, args.out, make)
@@ -220,6 +239,7 @@ def shared_job(args: argparse.Namespace) -> None:
         """Make one run of the job, and publish it in `out`."""
         plan = _plan_run(loaded, cell, repeat, tokens_of_run(args.results, cell))
         metrics = run_one_of_several(plan, out, args.read_log)
+        _refuse_broken_torch(cell, metrics, out)
         _print_outcome(f"{cell.slug}/rep{repeat}", metrics, loaded, args.results, out)
         return metrics
 

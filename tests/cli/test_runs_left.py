@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from synthetic import write_failure, write_run
 
+from scaleproof.cli import libraries
 from scaleproof.cli import run as commands
 from scaleproof.cli.analyse import collect
 from scaleproof.cli.libraries import unusable_library
@@ -84,9 +85,9 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
     cell = campaign.cell("ddp-n1x1")
     assert _plan_run(campaign, cell, 2, tmp_path).repeat == 2
     for version in ("2.13.0a0+1b2c3d", "3.0"):
-        monkeypatch.setattr(commands.metadata, "version", {"torch": version}.get)
+        monkeypatch.setattr(libraries.metadata, "version", {"torch": version}.get)
         assert _plan_run(campaign, cell, 2, tmp_path).repeat == 2
-    monkeypatch.setattr(commands.metadata, "version", {"torch": "2.9.1"}.get)
+    monkeypatch.setattr(libraries.metadata, "version", {"torch": "2.9.1"}.get)
     with pytest.raises(ImportError) as too_old:
         _plan_run(campaign, cell, 2, tmp_path)
     message = unusable_library(too_old.value)
@@ -102,7 +103,7 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
         (None, ModuleNotFoundError, "'torch'"),
         (alone, ImportError, "without torch.distributed"),
     ):
-        monkeypatch.setattr(commands, "find_spec", {"torch": spec}.get)
+        monkeypatch.setattr(libraries, "find_spec", {"torch": spec}.get)
         with pytest.raises(error, match=words):
             _plan_run(campaign, cell, 2, tmp_path)
     of_command = replace(cell, workload=cell.workload.model_copy(update={"command": "python train.py"}))

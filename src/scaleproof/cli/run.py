@@ -1,13 +1,10 @@
 """Runs: start them, copy them, remove those that failed, and see whether a cluster can start them."""
 
 import argparse
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +16,7 @@ from scaleproof.cli.arguments import (
     add_results_option,
     add_subcommands,
 )
+from scaleproof.cli.libraries import check_torch
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
 from scaleproof.ground.files import write_json
@@ -87,32 +85,23 @@ def _rate_text(metrics: "Timed") -> str:
 def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path) -> "PlannedRun":
     """Return the plan of a run of `cell`. The first repeat makes some steps again at its end, to be checked.
 
-    Raises ImportError where torch is missing or does not serve, before each run would end in it.
+    Raises ImportError where torch is missing or does not serve, before each run would end in it, and UserError where a
+    token file was changed.
     """
     from scaleproof.measure.trainer.request import PlannedRun
 
-    if cell.command is None:
-        _check_torch()
+    _check_before_run(cell, tokens)
     witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
     return PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
 
 
-def _check_torch() -> None:
-    """Raise ImportError where torch is missing, older than required, or was built without torch.distributed.
+def _check_before_run(cell: "Cell", tokens: Path) -> None:
+    """Raise as `_plan_run`, of a cell that is no command."""
+    from scaleproof.ground.records.token_hashes import check_token_files
 
-    Read from its files, since importing torch takes seconds.
-    """
-    spec = find_spec("torch")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
-    with suppress(metadata.PackageNotFoundError):
-        version, required = metadata.version("torch"), " ".join(metadata.requires("scaleproof") or [])
-        oldest, release = re.search(r"\btorch\b[^;]*>=(\d+)\.(\d+)", required), re.match(r"(\d+)\.(\d+)", version)
-        if oldest and release and tuple(map(int, release.groups())) < tuple(map(int, oldest.groups())):
-            raise ImportError(f"version {version} is too old", name="torch")
-    library = Path(spec.origin).parent / "lib/libtorch_python.so"
-    if library.is_file() and b"_c10d_init\0" not in library.read_bytes():  # the name that torch itself looks for
-        raise ImportError("it was built without torch.distributed", name="torch")
+    if cell.command is None:
+        check_torch()
+        check_token_files(tokens)
 
 
 def _refuse_broken_torch(cell: "Cell", metrics: "Timed | Failed", out: Path) -> None:
@@ -193,6 +182,7 @@ def reference(args: argparse.Namespace) -> None:
     cell = cells_by_workload(loaded.cells).get(workload)
     if cell is None:
         raise _changed(args.campaign, f"workload {workload}")
+    _check_before_run(cell, args.tokens)
     replayed = replay_cell(cell, loaded.name, args.tokens, loaded.time_limit_s)
     write_json(args.out, replayed.model_dump(mode="json"))
     steps = f"{len(replayed.losses)} of {replayed.total_steps} steps"
@@ -212,6 +202,7 @@ def pairs(args: argparse.Namespace) -> None:
     name = args.comparison
     a, b = look_up_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
+    _check_before_run(a, args.tokens)
     witnessed_pair = first_pair(comparison)  # number of the first A/B pair: its runs make steps again, to be checked
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":

@@ -14,11 +14,11 @@ from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.configurations import changed_keys
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.files import sha256_of
-from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.kept_code import is_same_code
 from scaleproof.ground.records.lost_results import lost_files, records_of_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run
+from scaleproof.ground.records.token_hashes import check_token_files
 from scaleproof.measure.launch.shared_job import changed_files
 from scaleproof.verify.manifest import LATER_FILES, LATER_RUN, LINE_ENDS, MANIFEST, check_manifest
 from scaleproof.verify.raw import PLACES, Difference
@@ -194,8 +194,7 @@ def _faults_of_tokens(loaded: LoadedCampaign, results: Path) -> list[str]:
     faults = []
     for folder in dict.fromkeys(tokens_dir(results, cell) for cell in loaded.cells if cell.command is None):
         try:
-            if (folder / TOKENS).is_file():
-                read_tokens(folder)
+            check_token_files(folder)
         except UserError as error:
             faults.append(str(error))
     return faults

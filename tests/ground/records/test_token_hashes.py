@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from scaleproof.cli import run as commands
+from scaleproof.driver.stale import _faults_of_tokens
+from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
 from scaleproof.ground.records import token_hashes
@@ -52,3 +54,19 @@ def test_no_run_is_begun_from_a_changed_token_file(tmp_path, repository, monkeyp
     with pytest.raises(UserError, match=r"train\.bin was changed"):
         commands.train(Namespace(**args, tokens=folder, out=out, fingerprints=None, read_log=None))
     assert not out.exists()
+
+
+def test_stale_names_a_token_file_of_another_size_or_content(tmp_path, repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    loaded = LoadedCampaign(Path("config/campaigns/demo.yaml"))
+    folder = tokens_dir(tmp_path, loaded.cells[0])
+    folder.parent.mkdir(parents=True)
+    write_tokens(folder)
+    assert _faults_of_tokens(loaded, tmp_path) == []
+    for data, fault in (
+        (b"1234567", "has 7 bytes, but tokens.json says 8: tokenise the"),
+        (b"12345679", "was changed"),
+    ):
+        (folder / "train.bin").write_bytes(data)
+        (line,) = _faults_of_tokens(loaded, tmp_path)
+        assert line.startswith(f"{folder}/train.bin {fault}")

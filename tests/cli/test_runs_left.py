@@ -160,3 +160,17 @@ def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):
         path.write_text(path.read_text().replace('"campaign": "synthetic"', f'"campaign": "{of}"'))
     collect(Namespace(campaign=campaign.path, results=tmp_path))
     assert capsys.readouterr().err == f"scaleproof: {first}: of campaign others, says its record\n"
+
+
+def test_the_runs_of_a_cell_that_was_taken_out_are_moved(campaign, tmp_path):
+    cell = campaign.cell("ddp-n1x1")
+    runs = tmp_path / "sizes/runs"
+    write_run(runs, replace(cell, slug="zero1-n1x1"), 1)
+    with pytest.raises(UserError) as gone:
+        retry(Namespace(campaign=campaign.path, cell=["zero1-n1x1"], results=tmp_path))
+    assert str(gone.value) == (
+        f"--cell zero1-n1x1: zero1-n1x1 is no cell of {campaign.path} any more; to take its runs out of the results: "
+        f"mv {runs}/zero1-n1x1 ANOTHER_FOLDER"
+    )
+    with pytest.raises(UserError, match=r'there is no cell "\.\."'):
+        retry(Namespace(campaign=campaign.path, cell=[".."], results=tmp_path))

@@ -278,6 +278,8 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
 
     Raises UserError where a name means no run, or the campaign has no folder of results.
     """
+    from scaleproof.ground.records.run import METRICS
+
     slugs = [cell.slug for cell in loaded.cells]
     for name in args.cell:
         slug, _, repeat = name.partition("/")
@@ -287,6 +289,10 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
             nearest_slugs = " or ".join(map("/".join, named))
             hint = f' Did you mean "{nearest_slugs}"?' if nearest_slugs else f" Cells: {', '.join(slugs)}"
             raise UserError(f"--cell {shortened(name)}: a cell is named by its slug, and a run as CELL/rep1.{hint}")
+        left = args.results / loaded.name / "runs" / slug
+        if slug not in slugs and any(left.glob(f"*/{METRICS}")):
+            gone = f"{slug} is no cell of {args.campaign} any more"
+            raise UserError(f"--cell {name}: {gone}; to take its runs out of the results: mv {left} ANOTHER_FOLDER")
         loaded.cell(slug)  # raises UserError where there is no such cell
 
     folder = args.results / loaded.name

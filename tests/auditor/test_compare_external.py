@@ -273,9 +273,14 @@ def test_other_units_are_converted_where_batch_and_length_are_stated(tmp_path):
     ):
         compare_external(rate, time, [])
     write_atomic(rate / "claims.yaml", claims.replace("NAME", "rates"))
-    fault = r"rate/claims\.yaml: runs\.rates is in no run's name\. Did you mean \"rate\"\? Runs: rate\.log\. Let both"
+    fault = r"^\S*rate/claims\.yaml: runs\.rates is in no run's name\. Did you mean \"rate\"\? Runs: rate\.log$"
     with pytest.raises(UserError, match=fault):
         compare_external(rate, time, [])
+    other = printed(tmp_path / "other", "other.log", "step: {k} loss: {loss:.4f} samples/s: {figure:.2f}").parent
+    with pytest.raises(UserError, match=fault):  # though the unit is the same without it
+        compare_external(rate, other, [])
+    write_atomic(rate / "claims.yaml", claims.replace("NAME", "rate"))
+    assert compare_external(rate, other, []).unit == "samples/s"
 
 
 @pytest.mark.parametrize(("world_size", "fault"), [(1, ""), (4, "world_size: 1 and seq_len are enough; of several")])

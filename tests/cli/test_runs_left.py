@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from synthetic import write_failure, write_run
 
+from scaleproof.cli import libraries
 from scaleproof.cli import run as commands
 from scaleproof.cli.analyse import collect
 from scaleproof.cli.libraries import unusable_library
@@ -84,9 +85,9 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
     cell = campaign.cell("ddp-n1x1")
     assert _plan_run(campaign, cell, 2, tmp_path).repeat == 2
     for version in ("2.13.0a0+1b2c3d", "3.0"):
-        monkeypatch.setattr(commands.metadata, "version", {"torch": version}.get)
+        monkeypatch.setattr(libraries.metadata, "version", {"torch": version}.get)
         assert _plan_run(campaign, cell, 2, tmp_path).repeat == 2
-    monkeypatch.setattr(commands.metadata, "version", {"torch": "2.9.1"}.get)
+    monkeypatch.setattr(libraries.metadata, "version", {"torch": "2.9.1"}.get)
     with pytest.raises(ImportError) as too_old:
         _plan_run(campaign, cell, 2, tmp_path)
     message = unusable_library(too_old.value)
@@ -102,11 +103,31 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
         (None, ModuleNotFoundError, "'torch'"),
         (alone, ImportError, "without torch.distributed"),
     ):
-        monkeypatch.setattr(commands, "find_spec", {"torch": spec}.get)
+        monkeypatch.setattr(libraries, "find_spec", {"torch": spec}.get)
         with pytest.raises(error, match=words):
             _plan_run(campaign, cell, 2, tmp_path)
     of_command = replace(cell, workload=cell.workload.model_copy(update={"command": "python train.py"}))
     assert _plan_run(campaign, of_command, 2, tmp_path).repeat == 2
+
+
+@pytest.mark.parametrize(("content", "rank"), [("raise OSError('libcudart.so.12')", None), ("", None), ("1 / 0", 1)])
+def test_a_crash_of_a_torch_that_cannot_be_loaded_is_no_row(campaign, tmp_path, monkeypatch, content, rank):
+    (tmp_path / "torch.py").write_text(content)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    cell = campaign.cell("ddp-n1x1")
+    run = write_failure(tmp_path, cell, 1, "crash")
+    metrics = run.metrics.model_copy(update={"failure": run.metrics.failure.model_copy(update={"rank": rank})})
+    if not content or rank is not None:  # torch is sound, or has been imported
+        commands._refuse_broken_torch(cell, metrics, run.folder)
+        assert read_run(run.folder).metrics.failure
+        return
+    with pytest.raises(ImportError) as broken:
+        commands._refuse_broken_torch(cell, metrics, run.folder)
+    message = unusable_library(broken.value)
+    assert message.startswith(
+        "torch cannot be imported (ImportError: OSError: libcudart.so.12). Install it: pip install "
+    )
+    assert not list(run.folder.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -139,3 +160,17 @@ def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):
         path.write_text(path.read_text().replace('"campaign": "synthetic"', f'"campaign": "{of}"'))
     collect(Namespace(campaign=campaign.path, results=tmp_path))
     assert capsys.readouterr().err == f"scaleproof: {first}: of campaign others, says its record\n"
+
+
+def test_the_runs_of_a_cell_that_was_taken_out_are_moved(campaign, tmp_path):
+    cell = campaign.cell("ddp-n1x1")
+    runs = tmp_path / "sizes/runs"
+    write_run(runs, replace(cell, slug="zero1-n1x1"), 1)
+    with pytest.raises(UserError) as gone:
+        retry(Namespace(campaign=campaign.path, cell=["zero1-n1x1"], results=tmp_path))
+    assert str(gone.value) == (
+        f"--cell zero1-n1x1: zero1-n1x1 is no cell of {campaign.path} any more; to take its runs out of the results: "
+        f"mv {runs}/zero1-n1x1 ANOTHER_FOLDER"
+    )
+    with pytest.raises(UserError, match=r'there is no cell "\.\."'):
+        retry(Namespace(campaign=campaign.path, cell=[".."], results=tmp_path))

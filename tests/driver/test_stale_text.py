@@ -27,7 +27,7 @@ CAPTURE = "snakemake --cores 2 --forcerun results/demo/traces/c/capture.json -- 
 def test_what_was_measured_beside_the_runs_has_the_cure_that_verify_prints(tmp_path, monkeypatch, file, cures):
     monkeypatch.chdir(tmp_path)
     Path("results/demo/compare/ab/pair3/a").mkdir(parents=True)
-    files = SimpleNamespace(tokens=[], changed=[file], unplanned=[])
+    files = SimpleNamespace(tokens=[], newer=[], changed=[file], unplanned=[])
     lines = _file_texts(SimpleNamespace(loaded=SimpleNamespace(name="demo"), results=Path("results"), files=files))
     _, verify, *advice = lines
     assert verify.endswith("scaleproof verify results/demo")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.driver.surroundings import check_config_name, check_start, find_package, has_config
+from scaleproof.driver.surroundings import check_config_name, check_order, check_start, find_package, has_config
 from scaleproof.ground.errors import UserError
 
 
@@ -35,6 +35,14 @@ def test_results_that_are_no_folder_are_refused(tmp_path, monkeypatch, make):
         UserError, match=r"^results is a (file; a folder is expected|link to away, which leads nowhere)$"
     ):
         check_start(1)
+
+
+def test_an_option_behind_the_targets_is_refused():
+    for words in (["snakemake", "--cores", "2"], ["-n", "--forcerun", "train", "--", "results/demo/report.html"]):
+        check_order(words)
+    for option in ("--cores", "--cores=2", "-n"):
+        with pytest.raises(UserError, match=f"^{option} stands behind --, where only targets may stand: write all "):
+            check_order(["snakemake", "--", "results/demo/report.html", option])
 
 
 @pytest.mark.parametrize(("name", "is_refused"), [("it's {mine}", True), ("a}", True), ("it's mine (2)", False)])

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from scaleproof.driver.targets import other_names, refuse_target
+from scaleproof.ground.campaign.loaded import load_named
 from scaleproof.ground.errors import UserError
 
 CELL = "{cell,[a-z0-9][a-z0-9.-]*}"
@@ -68,3 +69,14 @@ def test_a_wildcard_stands_for_what_it_allows():
     made = ["demo/runs/ddp-n1x2/rep1/steps.csv", "corpora/python-docs/bpe-5/val.bin", "a_b.txt"]
     assert not any(others.fullmatch(file) for file in made)
     assert all(others.fullmatch(file) for file in ("demo/runs/ddp-n1x2/rep01/steps.csv", "corpora/a/bpe/val.bin", "a"))
+
+
+@pytest.mark.parametrize(("folder", "is_named"), [("workflow", True), (".", False)])
+def test_a_snakemake_in_a_folder_of_the_clone_is_sent_to_the_clone(tmp_path, monkeypatch, folder, is_named):
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "workflow").mkdir()
+    monkeypatch.chdir(tmp_path / folder)
+    with pytest.raises(UserError) as unknown:
+        load_named("demo")
+    hint = f"; this is {tmp_path}/workflow, and campaigns are in {tmp_path}/config/campaigns: cd {tmp_path}"
+    assert str(unknown.value).endswith(f'there is no campaign "demo". Campaigns: none{hint * is_named}')

@@ -14,6 +14,7 @@ SITE = or_exit(Site.from_config, config)
 or_exit(check_config_name, config)
 or_exit(check_start, workflow.resource_settings.cores)
 if workflow.is_main_process:
+    or_exit(check_order, sys.argv)
     or_exit(check_profile_of_call, sys.argv)
 or_exit(check_resource_names, workflow.resource_settings.default_resources or ())
 # `--config anonymous=true`: pages and papers without names of hosts.

@@ -55,10 +55,13 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     for path, gathered in zip((a, b), evidence, strict=True):
         if not gathered.runs and not gathered.own_runs:
             raise _no_speed(path, gathered)
+        for file in gathered.unread:
+            if file.kind == "claims file":  # of no use as it stands, such as for a name that means no run
+                raise UserError(f"{path / file.name}: {file.reason}")
     runs_a, runs_b = (_runs_with_rate(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
     if a == b or (a.is_file() and b.is_file() and sha256_of(a) == sha256_of(b)):
         raise UserError(f"{a} and {b} are the same {'folder' if a.is_dir() else 'file'}; compare two")
-    unit, remark, rates = _rates_in_common_unit({a: runs_a, b: runs_b}, evidence)
+    unit, remark, rates = _rates_in_common_unit({a: runs_a, b: runs_b})
     rates_a, rates_b = rates
     stated_a, stated_b = _stated_fields(runs_a), _stated_fields(runs_b)
     for name in vary:
@@ -100,14 +103,11 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     )
 
 
-def _rates_in_common_unit(
-    sides: Mapping[Path, list[ReportedRun]], evidence: Sequence[Evidence]
-) -> tuple[str, str, list[list[float]]]:
+def _rates_in_common_unit(sides: Mapping[Path, list[ReportedRun]]) -> tuple[str, str, list[list[float]]]:
     """Return the first unit of FIXED_BY_UNIT in which all runs of both sides state a rate, and the rates of each side.
 
     Where there is none, rates are converted by the batch and the length that the files state: a remark says so, which
-    stands between unit and rates. Raises UserError where these are missing; it says which claims files in the
-    `evidence` of the sides were of no use.
+    stands between unit and rates. Raises UserError where these are missing.
     """
     for rates_of, remark in ((_rates_by_unit, ""), (_converted_rates, " (by batch and length)")):
         rates = {side: list(map(rates_of, runs)) for side, runs in sides.items()}
@@ -120,10 +120,8 @@ def _rates_in_common_unit(
         ". For samples/s of one device world_size: 1 and seq_len are enough; of several, the log must say that "
         "they are of all, or print step times"
     ) * any("samples/s" in of_side and "steps/s" not in of_side for of_side in printed.values())
-    unread = ((side, file) for side, of_side in zip(sides, evidence, strict=True) for file in of_side.unread)
-    claims_faults = [f"{side / file.name}: {file.reason}. " for side, file in unread if file.kind == "claims file"]
     raise UserError(
-        f"rates are in different units: {'; '.join(units)}. {''.join(claims_faults)}Let both print the same one, or "
+        f"rates are in different units: {'; '.join(units)}. Let both print the same one, or "
         "compare folders, each with a claims file in it that states the work of a step (docs/audit.md): "
         f"runs: {{NAME: {{world_size: 1, global_batch: 8, seq_len: 512}}}}{of_samples}"
     )

@@ -1,10 +1,12 @@
-"""What to say where a library cannot be imported: which one, why, and what helps."""
+"""What to say where a library cannot be imported: which one, why, and what helps; whether torch serves."""
 
 import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType, TracebackType
@@ -25,6 +27,24 @@ NAME = re.compile(r"[\w.-]+")  # the name of a package, with which a requirement
 EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
 IN_CLONE = "make setup"
 WITHOUT_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")  # of a dynamic library
+
+
+def check_torch() -> None:
+    """Raise ImportError where torch is missing, older than required, or was built without torch.distributed.
+
+    Read from its files, since importing torch takes seconds.
+    """
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    with suppress(metadata.PackageNotFoundError):
+        version, required = metadata.version("torch"), " ".join(metadata.requires("scaleproof") or [])
+        oldest, release = re.search(r"\btorch\b[^;]*>=(\d+)\.(\d+)", required), re.match(r"(\d+)\.(\d+)", version)
+        if oldest and release and tuple(map(int, release.groups())) < tuple(map(int, oldest.groups())):
+            raise ImportError(f"version {version} is too old", name="torch")
+    library = Path(spec.origin).parent / "lib/libtorch_python.so"
+    if library.is_file() and b"_c10d_init\0" not in library.read_bytes():  # the name that torch itself looks for
+        raise ImportError("it was built without torch.distributed", name="torch")
 
 
 def unusable_library(error: BaseException) -> str | None:

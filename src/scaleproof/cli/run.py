@@ -1,12 +1,10 @@
 """Runs: start them, copy them, remove those that failed, and see whether a cluster can start them."""
 
 import argparse
-import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +16,7 @@ from scaleproof.cli.arguments import (
     add_results_option,
     add_subcommands,
 )
+from scaleproof.cli.libraries import check_torch
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
 from scaleproof.ground.files import write_json
@@ -51,6 +50,7 @@ def train(args: argparse.Namespace) -> None:
         with stoppable("this run will be repeated"):
             plan = _plan_run(loaded, cell, args.repeat, args.tokens)
             metrics = run_cell(plan, args.out, read=args.read_log)
+            _refuse_broken_torch(loaded.cell(args.cell), metrics, args.out)
     except UserError as error:
         # Snakemake makes the folder, and shows the log that it finds there; a finished run keeps its own.
         if args.out.is_dir() and not (args.out / METRICS).is_file():
@@ -85,32 +85,38 @@ def _rate_text(metrics: "Timed") -> str:
 def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path) -> "PlannedRun":
     """Return the plan of a run of `cell`. The first repeat makes some steps again at its end, to be checked.
 
-    Raises ImportError where torch is missing or does not serve, before each run would end in it.
+    Raises ImportError where torch is missing or does not serve, before each run would end in it, and UserError where a
+    token file was changed.
     """
     from scaleproof.measure.trainer.request import PlannedRun
 
-    if cell.command is None:
-        _check_torch()
+    _check_before_run(cell, tokens)
     witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
     return PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
 
 
-def _check_torch() -> None:
-    """Raise ImportError where torch is missing, older than required, or was built without torch.distributed.
+def _check_before_run(cell: "Cell", tokens: Path) -> None:
+    """Raise as `_plan_run`, of a cell that is no command."""
+    from scaleproof.ground.records.token_hashes import check_token_files
 
-    Read from its files, since importing torch takes seconds.
-    """
-    spec = find_spec("torch")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
-    with suppress(metadata.PackageNotFoundError):
-        version, required = metadata.version("torch"), " ".join(metadata.requires("scaleproof") or [])
-        oldest, release = re.search(r"\btorch\b[^;]*>=(\d+)\.(\d+)", required), re.match(r"(\d+)\.(\d+)", version)
-        if oldest and release and tuple(map(int, release.groups())) < tuple(map(int, oldest.groups())):
-            raise ImportError(f"version {version} is too old", name="torch")
-    library = Path(spec.origin).parent / "lib/libtorch_python.so"
-    if library.is_file() and b"_c10d_init\0" not in library.read_bytes():  # the name that torch itself looks for
-        raise ImportError("it was built without torch.distributed", name="torch")
+    if cell.command is None:
+        check_torch()
+        check_token_files(tokens)
+
+
+def _refuse_broken_torch(cell: "Cell", metrics: "Timed | Failed", out: Path) -> None:
+    """Remove a run in `out` that crashed because torch cannot be imported, and raise ImportError: so would each run."""
+    from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS
+
+    failure = metrics.failure
+    # A crash of no rank is one of the launcher, which imports torch first.
+    if cell.command is not None or failure is None or failure.failure_class != "crash" or failure.rank is not None:
+        return
+    tried = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, text=True, errors="replace")
+    if tried.returncode > 0 and (lines := tried.stderr.strip().splitlines()):
+        for name in (METRICS, STEPS, LAUNCHER):
+            (out / name).unlink(missing_ok=True)
+        raise ImportError(lines[-1], name="torch")
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
@@ -176,6 +182,7 @@ def reference(args: argparse.Namespace) -> None:
     cell = cells_by_workload(loaded.cells).get(workload)
     if cell is None:
         raise _changed(args.campaign, f"workload {workload}")
+    _check_before_run(cell, args.tokens)
     replayed = replay_cell(cell, loaded.name, args.tokens, loaded.time_limit_s)
     write_json(args.out, replayed.model_dump(mode="json"))
     steps = f"{len(replayed.losses)} of {replayed.total_steps} steps"
@@ -195,13 +202,16 @@ def pairs(args: argparse.Namespace) -> None:
     name = args.comparison
     a, b = look_up_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
+    _check_before_run(a, args.tokens)
     witnessed_pair = first_pair(comparison)  # number of the first A/B pair: its runs make steps again, to be checked
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
         """Make the run of one arm of pair number `pair`, and publish it in `out`."""
         witness_steps = loaded.count_witness_steps(cell, comparison.pairs) if pair == witnessed_pair else 0
         plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, pair, witness_steps)
-        return run_one_of_several(plan, out, args.read_log)
+        metrics = run_one_of_several(plan, out, args.read_log)
+        _refuse_broken_torch(cell, metrics, out)
+        return metrics
 
     with stoppable("pairs that were finished are kept"):
         run_pairs(comparison, a, b, args.out, make)
@@ -220,6 +230,7 @@ def shared_job(args: argparse.Namespace) -> None:
         """Make one run of the job, and publish it in `out`."""
         plan = _plan_run(loaded, cell, repeat, tokens_of_run(args.results, cell))
         metrics = run_one_of_several(plan, out, args.read_log)
+        _refuse_broken_torch(cell, metrics, out)
         _print_outcome(f"{cell.slug}/rep{repeat}", metrics, loaded, args.results, out)
         return metrics
 
@@ -267,6 +278,8 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
 
     Raises UserError where a name means no run, or the campaign has no folder of results.
     """
+    from scaleproof.ground.records.run import METRICS
+
     slugs = [cell.slug for cell in loaded.cells]
     for name in args.cell:
         slug, _, repeat = name.partition("/")
@@ -276,6 +289,10 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
             nearest_slugs = " or ".join(map("/".join, named))
             hint = f' Did you mean "{nearest_slugs}"?' if nearest_slugs else f" Cells: {', '.join(slugs)}"
             raise UserError(f"--cell {shortened(name)}: a cell is named by its slug, and a run as CELL/rep1.{hint}")
+        left = args.results / loaded.name / "runs" / slug
+        if slug not in slugs and any(left.glob(f"*/{METRICS}")):
+            gone = f"{slug} is no cell of {args.campaign} any more"
+            raise UserError(f"--cell {name}: {gone}; to take its runs out of the results: mv {left} ANOTHER_FOLDER")
         loaded.cell(slug)  # raises UserError where there is no such cell
 
     folder = args.results / loaded.name

@@ -14,16 +14,18 @@ from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.configurations import changed_keys
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.files import sha256_of
-from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
+from scaleproof.ground.json_faults import NEWER
 from scaleproof.ground.records.kept_code import is_same_code
 from scaleproof.ground.records.lost_results import lost_files, records_of_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run
+from scaleproof.ground.records.token_hashes import check_token_files
 from scaleproof.measure.launch.shared_job import changed_files
 from scaleproof.verify.manifest import LATER_FILES, LATER_RUN, LINE_ENDS, MANIFEST, check_manifest
 from scaleproof.verify.raw import PLACES, Difference
 
 DAMAGED = "its files are damaged"
+NEWER_RECORD = "their records are of a newer version"  # may be sound: neither stale nor damaged
 ENDS = "git or an editor changed its line ends (set core.autocrlf to false, and clone again)"
 CONFIGURATION = "its configuration changed"
 CODE = "code that takes part in a run changed"
@@ -61,6 +63,7 @@ class _Files:
     unplanned: list[Path]  # runs of the other cells that the campaign does not plan, as after fewer repeats
     changed: list[str]  # files that the report was not made from, relative to the campaign's folder
     tokens: list[str]  # faults of token files
+    newer: list[str]  # runs whose records a newer version of scaleproof has written, as CELL or CELL/rep1
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,8 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     # Meanwhile a campaign under way has begun further runs, whose files go first: they only look damaged.
     finished = [(folder, cell) for folder, cell in finished if _is_finished(folder)]
     runs = [run for run in runs if _is_finished(run.folder)]
+    newer = [run.folder for run in runs if run.reason == NEWER_RECORD]
+    runs = [run for run in runs if run.reason != NEWER_RECORD]
     if any(run.has_other_keys for run in runs):  # then traces, pairs, ... are of other keys, too
         beside = measured_beside(loaded, results, fitting=False)
     # Snakemake may call a missing file up to date, and still makes it on the way to the runs: it counts as pending.
@@ -158,10 +163,10 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     others = [run for run in sorted(of_campaign.glob(PLACES)) if run not in places]
     unplanned = [run for run in others if not (unmade and run.parent.name in unnamed)]
     # Of which something else is told.
-    named = [*unmade, *incomplete, *lost, *(run.folder for run in runs)]
+    named = [*unmade, *incomplete, *lost, *newer, *(run.folder for run in runs)]
     changed = _changed_files(of_campaign, differences, named)
     tokens = _faults_of_tokens(loaded, results)
-    of_files = _Files(unnamed, unplanned, changed, tokens)
+    of_files = _Files(unnamed, unplanned, changed, tokens, names_of_runs(newer))
     return StaleRuns(
         *(loaded, results, len(planned), runs, pending, list(otherwise)),
         *(lost, view, len(unmade), begun, cause, of_files),
@@ -194,8 +199,7 @@ def _faults_of_tokens(loaded: LoadedCampaign, results: Path) -> list[str]:
     faults = []
     for folder in dict.fromkeys(tokens_dir(results, cell) for cell in loaded.cells if cell.command is None):
         try:
-            if (folder / TOKENS).is_file():
-                read_tokens(folder)
+            check_token_files(folder)
         except UserError as error:
             faults.append(str(error))
     return faults
@@ -239,8 +243,8 @@ def _judge_run(
     """
     try:
         metrics = _sound_metrics(folder)
-    except UserError:
-        return _StaleRun(folder, cell, DAMAGED)
+    except UserError as error:
+        return _StaleRun(folder, cell, NEWER_RECORD if NEWER in str(error) else DAMAGED)
     if (name := f"{metrics.cell}/rep{metrics.repeat}") != f"{cell.slug}/{folder.name}":
         return _StaleRun(folder, cell, f"its files are those of {name}")
     reason = _reason_to_measure_again(metrics, cell, folder / METRICS, current_code, seen, sha256)

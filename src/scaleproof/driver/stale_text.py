@@ -43,6 +43,9 @@ def _file_texts(stale: StaleRuns) -> Iterator[str]:
     """Yield what files are there that are damaged, that the report was not made from, or that nothing needs."""
     name, folder = stale.loaded.name, stale.results / stale.loaded.name
     yield from (f"{name}: {fault}" for fault in stale.files.tokens)
+    if newer := stale.files.newer:
+        runs = shortened(", ".join(newer), 100)
+        yield f"{name}: update scaleproof: a newer version has written the records of {runs}, which are left out"
     if stale.files.changed:
         count = "1 file is" if len(stale.files.changed) == 1 else f"{len(stale.files.changed)} files are"
         yield f"{name}: {count} not what the report was made from ({shortened(', '.join(stale.files.changed), 200)})"

@@ -1,9 +1,10 @@
 """What the commands of rules find around them, however Snakemake was started."""
 
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 Result = TypeVar("Result")
 LINE_END = "\n"
+OPTION = re.compile("--?[a-zA-Z]")
 
 
 def or_exit(function: Callable[..., Result], *arguments: Any) -> Result:
@@ -67,3 +69,11 @@ def check_start(cores: int | None) -> None:
     for results in (RESULTS / file.stem for file in CAMPAIGNS.glob("*.yaml")):
         if results.is_file():
             raise UserError(f"{results} is a file, where the folder of a campaign's results is made: move it")
+
+
+def check_order(words: Sequence[str]) -> None:
+    """Raise UserError for an option behind `--` in the `words` of a command line, where Snakemake reads targets."""
+    targets = words[words.index("--") + 1 :] if "--" in words else []
+    for word in targets:
+        if OPTION.match(word):
+            raise UserError(f"{word} stands behind --, where only targets may stand: write all options before --")

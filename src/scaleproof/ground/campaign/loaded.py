@@ -8,7 +8,13 @@ import re
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, RESERVED, has_title, no_campaign_error
+from scaleproof.ground.campaign.campaign_paths import (
+    CAMPAIGNS,
+    RESERVED,
+    has_title,
+    no_campaign_error,
+    other_folder_hint,
+)
 from scaleproof.ground.campaign.cell_checks import check_campaign
 from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, tokens_of
 from scaleproof.ground.campaign.config import Comparison
@@ -286,7 +292,7 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
         path = path.with_suffix(".yml")  # refused with the right name
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
-        raise UserError(f"{path}: {no_such('campaign', name, names, 'Campaigns')}")
+        raise UserError(f"{path}: {no_such('campaign', name, names, 'Campaigns')}{other_folder_hint()}")
     return LoadedCampaign(path, results)
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "scaling_report",
     "series",
     "steps",
+    "token_hashes",
     "traces_report",
     "unreadable",
     "watched",

@@ -56,6 +56,7 @@ def findings(args: argparse.Namespace) -> None:
 
     loaded, runs = _load_runs(args)
     folder = args.results / loaded.name
+    _check_references(loaded, folder)
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
     pairs = read_comparisons(folder, loaded.comparisons)
     audit_log = _audit_log if loaded.campaign.workload.command is not None else None
@@ -65,6 +66,18 @@ def findings(args: argparse.Namespace) -> None:
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
     for finding in all_findings.findings:
         print(f"{finding.severity} {finding.code} in {', '.join(finding.cells)}: {finding.evidence}")
+
+
+def _check_references(loaded: "LoadedCampaign", folder: Path) -> None:
+    """Raise UserError where the replay of a workload is not in the results: checks against it would find nothing."""
+    from scaleproof.ground.errors import missing_file
+    from scaleproof.measure.launch.replayed_cells import cells_by_workload
+    from scaleproof.measure.reference.schema import FOLDER
+
+    for workload in cells_by_workload(loaded.cells):
+        reference = folder / FOLDER / f"{workload}.json"
+        if not reference.is_file():
+            raise missing_file(reference)
 
 
 def _audit_log(log: Path) -> "list[Finding]":
@@ -211,6 +224,7 @@ def report(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     remove_left_over(loaded, args.results)
     inputs = _page_inputs(args, loaded, planned)
+    _check_references(loaded, folder)
     answer = write_campaign_page(inputs, loaded, args.results, folder / "report.html")
     demands = Demands.of(loaded.campaign, loaded.question, inputs.drawn)
     write_manifest(folder, __version__, demands, unplanned_folders(loaded, args.results))

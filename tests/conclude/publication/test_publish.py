@@ -114,6 +114,14 @@ def test_other_ends_of_lines_are_one_difference_and_runs_of_them_are_not_derived
     assert difference.endswith(cure) != is_derived
 
 
+def test_a_manifest_is_made_again_by_the_workflow_for_own_results_alone(folder, tmp_path):
+    out = publish(folder, tmp_path / "published", Publication(("Jane Doe",)), "0")
+    own = shutil.copytree(folder, tmp_path / "results" / folder.name)
+    for results, more in ((out, ""), (own, f"; the report writes it: snakemake --cores 2 {own}/manifest.json")):
+        (results / "manifest.json").unlink()
+        assert f"manifest.json: is missing{more}" in map(str, verify(results)[0])
+
+
 def test_what_a_killed_call_has_left_is_removed(folder, tmp_path):
     """Of a call that still runs, or of another machine, nothing is."""
     out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")

@@ -217,6 +217,7 @@ def loss_charts(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
     from scaleproof.conclude.report.campaign_page import write_campaign_page
+    from scaleproof.conclude.report.read_results import check_records
     from scaleproof.ground.records.lost_results import remove_left_over, unplanned_folders
     from scaleproof.verify.manifest import Demands, write_manifest
 
@@ -225,6 +226,7 @@ def report(args: argparse.Namespace) -> None:
     remove_left_over(loaded, args.results)
     inputs = _page_inputs(args, loaded, planned)
     _check_references(loaded, folder)
+    check_records(folder, inputs.runs_table)
     answer = write_campaign_page(inputs, loaded, args.results, folder / "report.html")
     demands = Demands.of(loaded.campaign, loaded.question, inputs.drawn)
     write_manifest(folder, __version__, demands, unplanned_folders(loaded, args.results))

@@ -71,10 +71,10 @@ def findings(args: argparse.Namespace) -> None:
 def _check_references(loaded: "LoadedCampaign", folder: Path) -> None:
     """Raise UserError where the replay of a workload is not in the results: checks against it would find nothing."""
     from scaleproof.ground.errors import missing_file
-    from scaleproof.measure.launch.replayed_cells import cells_by_workload
-    from scaleproof.measure.reference.schema import FOLDER
+    from scaleproof.measure.reference.schema import FOLDER, workload_name
 
-    for workload in cells_by_workload(loaded.cells):
+    # Commands have no replay.
+    for workload in dict.fromkeys(workload_name(cell.config) for cell in loaded.cells if cell.command is None):
         reference = folder / FOLDER / f"{workload}.json"
         if not reference.is_file():
             raise missing_file(reference)
@@ -216,8 +216,7 @@ def loss_charts(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
-    from scaleproof.conclude.report.campaign_page import write_campaign_page
-    from scaleproof.conclude.report.read_results import check_records
+    from scaleproof.conclude.report.campaign_page import check_records, write_campaign_page
     from scaleproof.ground.records.lost_results import remove_left_over, unplanned_folders
     from scaleproof.verify.manifest import Demands, write_manifest
 

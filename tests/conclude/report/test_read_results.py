@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from scaleproof.conclude.report.read_results import check_records, read_inputs, read_losses, row_dicts
+from scaleproof.conclude.report.campaign_page import check_records
+from scaleproof.conclude.report.read_results import read_inputs, read_losses, row_dicts
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.records.waterfall_report import read_waterfall

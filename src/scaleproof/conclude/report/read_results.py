@@ -8,13 +8,11 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, SCALING
-from scaleproof.ground.errors import UserError, damaged_file, missing_file
-from scaleproof.ground.files import read_record, sha256_of
+from scaleproof.ground.errors import damaged_file, missing_file
+from scaleproof.ground.files import read_record
 from scaleproof.ground.records.profile_schema import PROFILE, Profile, TracedStep
-from scaleproof.ground.records.run import METRICS
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
 from scaleproof.ground.records.traces_report import TracesReport, read_traces_report
-from scaleproof.ground.snakemake_command import derive_again_command
 
 # Columns of cells.csv that tables print; other columns of a table come from the report.
 PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
@@ -39,16 +37,6 @@ def read_inputs(
     if planned is not None:
         _check_cells(folder, {"runs.csv": runs, "cells.csv": cells}, planned)
     return runs, cells, report
-
-
-def check_records(folder: Path, runs: pd.DataFrame) -> None:
-    """Raise UserError where a record in `folder` is not the one that a row of `runs`, runs.csv, was made from."""
-    for cell, repeat, sha256 in zip(runs["cell"], runs["repeat"], runs["sha256"], strict=True):
-        record = folder / "runs" / cell / f"rep{repeat}" / METRICS
-        if record.is_file() and sha256_of(record) != sha256:
-            again = derive_again_command(folder / "report.html")
-            fault = f"{record} changed since {folder / 'runs.csv'} was made from it"
-            raise UserError(f"{fault}; restore it, or make all tables again: {again}")
 
 
 def _check_cells(folder: Path, tables: Mapping[str, pd.DataFrame], planned: Collection[str]) -> None:

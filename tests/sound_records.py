@@ -267,6 +267,11 @@ def write_reference(run: MeasuredRun, **changes: Any) -> None:
     path.write_text(reference.model_dump_json())
 
 
+def write_unlike_reference(run: MeasuredRun) -> None:
+    """A replay of other tokens than the run's: it is there, as stages want it, and nothing is compared with it."""
+    write_reference(run, train_sha256="")
+
+
 def random_set(root: Path, seed: int, gpus: bool = False) -> list[MeasuredRun]:
     """A random campaign of sound runs in `root`: cells, repeats, lengths and noise as quiet machines have them.
 

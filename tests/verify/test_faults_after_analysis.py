@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sound_records import write_unlike_reference
 from verify.edits import EDITS
 from verify.page_edits import moved
 
@@ -31,7 +32,9 @@ from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.report import page_facts
 from scaleproof.conclude.report.sentences import answer
 from scaleproof.ground import confidence
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.lost_results import OF_KEYS
+from scaleproof.ground.records.run import read_run
 from scaleproof.verify.campaign import verify
 from scaleproof.verify.manifest import demands_in, write_manifest
 
@@ -62,6 +65,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (root / FOLDER / "campaign.yaml").replace(root / "config/campaigns/demo.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
+        write_unlike_reference(read_run(FOLDER / "runs/ddp-n1x1/rep1"))
         for stage in ("collect", "findings", "analyse", "comparison", "trace_report", "waterfall", "tables", "charts"):
             run(stage)
         run("report")
@@ -74,6 +78,23 @@ def copy(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copytree(project, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.mark.parametrize(("stage", "written"), [("findings", "findings.json"), ("report", "manifest.json")])
+def test_a_stage_without_the_replay_of_a_workload_writes_nothing(copy: Path, stage: str, written: str) -> None:
+    """The checks against it would find nothing, and the page would say that losses are replayed."""
+    (reference,) = FOLDER.glob("reference/*.json")
+    before = reference.read_text()
+    reference.unlink()
+    (FOLDER / written).unlink()
+    with pytest.raises(UserError) as refusal:
+        run(stage)
+    assert str(refusal.value) == f"{reference}: no such file; build it with: snakemake --cores 2 {reference}"
+    assert not (FOLDER / written).exists()
+    reference.write_text(before)
+    run("findings")
+    run("report")
+    assert list(map(str, verify(FOLDER)[0])) == []
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def a_trace_edited(folder: Path) -> None:
         (semicolons, "runs.csv: not readable: no comma is between the names in its first line; changed since", 2),
         (decimal_commas, "steps.csv: not readable: steps.csv, line 2: 11 values, not 8; a decimal comma?", 2),
         (a_row_twice, "cells.csv: ddp-n1x2: stands there twice; changed since the report was written", 2),
-        (no_manifest, "manifest.json: is missing; the report writes it: snakemake", 2),
+        (no_manifest, "manifest.json: is missing", 2),
         (a_table_of_ones_own, "tables/mine.csv: a file that the report does not have: move it away", 2),
         (a_nan, "not readable: window.tokens_per_sec_global is NaN, which is no number of JSON; changed since", 2),
         (no_window, "training_metrics.json: not readable: window is missing; changed since", 2),

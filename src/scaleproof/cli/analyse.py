@@ -56,6 +56,7 @@ def findings(args: argparse.Namespace) -> None:
 
     loaded, runs = _load_runs(args)
     folder = args.results / loaded.name
+    _check_references(loaded, folder)
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
     pairs = read_comparisons(folder, loaded.comparisons)
     audit_log = _audit_log if loaded.campaign.workload.command is not None else None
@@ -65,6 +66,18 @@ def findings(args: argparse.Namespace) -> None:
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
     for finding in all_findings.findings:
         print(f"{finding.severity} {finding.code} in {', '.join(finding.cells)}: {finding.evidence}")
+
+
+def _check_references(loaded: "LoadedCampaign", folder: Path) -> None:
+    """Raise UserError where the replay of a workload is not in the results: checks against it would find nothing."""
+    from scaleproof.ground.errors import missing_file
+    from scaleproof.measure.reference.schema import FOLDER, workload_name
+
+    # Commands have no replay.
+    for workload in dict.fromkeys(workload_name(cell.config) for cell in loaded.cells if cell.command is None):
+        reference = folder / FOLDER / f"{workload}.json"
+        if not reference.is_file():
+            raise missing_file(reference)
 
 
 def _audit_log(log: Path) -> "list[Finding]":
@@ -203,7 +216,7 @@ def loss_charts(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
-    from scaleproof.conclude.report.campaign_page import write_campaign_page
+    from scaleproof.conclude.report.campaign_page import check_records, write_campaign_page
     from scaleproof.ground.records.lost_results import remove_left_over, unplanned_folders
     from scaleproof.verify.manifest import Demands, write_manifest
 
@@ -211,6 +224,8 @@ def report(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     remove_left_over(loaded, args.results)
     inputs = _page_inputs(args, loaded, planned)
+    _check_references(loaded, folder)
+    check_records(folder, inputs.runs_table)
     answer = write_campaign_page(inputs, loaded, args.results, folder / "report.html")
     demands = Demands.of(loaded.campaign, loaded.question, inputs.drawn)
     write_manifest(folder, __version__, demands, unplanned_folders(loaded, args.results))

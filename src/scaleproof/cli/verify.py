@@ -98,10 +98,11 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     """Return what makes files of a campaign's results again, in a line for runs, what is derived, and the rest."""
     from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
     from scaleproof.ground.records.run import beside_again, retry_command
-    from scaleproof.verify.manifest import LATER_FILE, LATER_FILES, LATER_RUN
+    from scaleproof.verify.manifest import LATER_FILE, LATER_FILES, LATER_RUN, OTHER_ENDS
 
     newer_files = {difference.file for difference in differences if NEWER in difference.problem}
     no_cure = newer_files | {one.file for one in differences if one.problem in (LATER_FILE, LATER_FILES)}
+    no_cure |= {one.file for one in differences if one.problem.endswith(OTHER_ENDS)}  # it says the cure of all of them
     parts = [difference.file.split("/") for difference in differences if difference.file not in no_cure]
     folders = [names[1:3] for names in parts if names[0] == "runs" and len(names) > 3]
     # What is no repeat, and copies of runs that came after the report, are of no use where they are.

@@ -33,6 +33,7 @@ from scaleproof.verify.manifest import (
     FILES,
     LATER_FILES,
     LINE_ENDS,
+    OTHER_ENDS,
     check_manifest,
     each_once,
 )
@@ -207,9 +208,8 @@ def _line_ends_once(differences: list[Difference]) -> list[Difference]:
     if len(files) < 2:
         return differences
     problem = f"this and {plural(len(files) - 1, 'more file')} changed ({LINE_ENDS})"
-    cure = "set core.autocrlf to false, and clone again"
     others = [one for one in differences if one.file not in files]
-    return [*others, Difference(files[0], "sha256", f"{problem}; {cure}")]
+    return [*others, Difference(files[0], "sha256", f"{problem}; {OTHER_ENDS}")]
 
 
 def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:

@@ -26,6 +26,7 @@ SEAL = "manifest_sha256"  # its last key
 SCHEMA_VERSION = "1.1"
 DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the demands
 LINE_ENDS = "only ends of lines or a byte order mark, as git and editors change them"
+OTHER_ENDS = "set core.autocrlf to false and clone again, or convert these files with dos2unix"
 LATER_RUN = "a run that the report does not have"
 LATER_FILE = "a file that the report does not have: move it away"
 LATER_FILES = "files that the report does not have: move them away, and verify again"
@@ -108,7 +109,9 @@ def check_manifest(folder: Path) -> list[Difference]:
         manifest = json_of(folder / MANIFEST)
         listed = manifest["files"]
     except FileNotFoundError:
-        problem = f"is missing; the report writes it: {snakemake_command(folder / MANIFEST)}"
+        problem = "is missing"
+        if not (folder / CAMPAIGN).exists():  # no rule makes that of a publication
+            problem += f"; the report writes it: {snakemake_command(folder / MANIFEST)}"
         others = [name for name, made_from in MADE_FROM.items() if _is_missing(folder, name, made_from)]
         return [Difference(MANIFEST, "", problem)] + [Difference(name, "", "is missing") for name in others]
     except DAMAGES as error:

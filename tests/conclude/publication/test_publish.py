@@ -99,6 +99,29 @@ def test_what_was_edited_after_publishing_is_answered_with_commands(folder, tmp_
             assert (advice in last) == is_published, last
 
 
+@pytest.mark.parametrize(("pattern", "is_derived"), [("cells.csv", True), ("**/*.csv", False)])
+def test_other_ends_of_lines_are_one_difference_and_runs_of_them_are_not_derived_again(
+    folder, tmp_path, pattern, is_derived
+):
+    """Derived again, the findings would leave out these runs, and `analyse` would refuse them."""
+    own = shutil.copytree(folder, tmp_path / "results" / folder.name)
+    for path in own.glob(pattern):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    difference, verdict, *cures = scaleproof("verify", own, cwd=tmp_path).stdout.splitlines()
+    assert verdict.startswith("FAIL  1 difference; ")
+    assert [cure.partition(":")[0] for cure in cures] == ["What is derived is made again by"] * is_derived
+    cure = "set core.autocrlf to false and clone again, or convert these files with dos2unix"
+    assert difference.endswith(cure) != is_derived
+
+
+def test_a_manifest_is_made_again_by_the_workflow_for_own_results_alone(folder, tmp_path):
+    out = publish(folder, tmp_path / "published", Publication(("Jane Doe",)), "0")
+    own = shutil.copytree(folder, tmp_path / "results" / folder.name)
+    for results, more in ((out, ""), (own, f"; the report writes it: snakemake --cores 2 {own}/manifest.json")):
+        (results / "manifest.json").unlink()
+        assert f"manifest.json: is missing{more}" in map(str, verify(results)[0])
+
+
 def test_what_a_killed_call_has_left_is_removed(folder, tmp_path):
     """Of a call that still runs, or of another machine, nothing is."""
     out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
@@ -242,15 +265,29 @@ def test_a_campaign_file_that_was_edited_after_its_runs_is_not_packed(folder, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_the_campaign_file_a_project_publishes_nothing(folder, tmp_path):
+def test_without_the_campaign_file_a_project_publishes_nothing(folder, tmp_path, monkeypatch):
     path = folder.parents[1] / "config/campaigns/synthetic.yaml"
     path.unlink()
     try:
-        with pytest.raises(UserError, match=f"{path} is missing: it is packed with the results of its campaign"):
+        missing = f"{path} is missing: it is packed with the results of its campaign. Put it back$"
+        monkeypatch.setattr(publication, "verify_and_audit", pytest.fail)  # it takes long, and is not needed
+        with pytest.raises(UserError, match=missing):
             publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
     finally:
         path.write_text(CAMPAIGN)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_of_results_under_another_name_is_answered_with_its_campaign(folder, tmp_path):
+    """There never was a campaign file of this name that could be put back."""
+    copy = shutil.copytree(folder, folder.with_name("copy"))
+    try:
+        with pytest.raises(UserError) as refused:
+            publish(copy, tmp_path, Publication(("Jane Doe",)), "0")
+    finally:
+        shutil.rmtree(copy)
+    cure = f"These are runs of the campaign synthetic: publish {folder}, or rename {copy} to it"
+    assert str(refused.value).endswith(f"is missing: it is packed with the results of its campaign. {cure}")
 
 
 def test_another_title_changes_no_run(folder, tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from scaleproof.conclude.report.campaign_page import check_records
 from scaleproof.conclude.report.read_results import read_inputs, read_losses, row_dicts
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.scaling_report import read_scaling_report
@@ -89,6 +90,16 @@ def test_a_column_that_tables_print_is_there(results):
     path.write_text(path.read_text().replace("strategy", "strat", 1))
     with pytest.raises(UserError, match=r"cells.csv is damaged \(it has no column strategy"):
         read_inputs(results.folder)
+
+
+def test_a_record_that_changed_since_its_row_is_named(results):
+    table, *_ = read_inputs(results.folder)
+    check_records(results.folder, table)
+    record = results.folder / "runs/ddp-n1x2/rep1/training_metrics.json"
+    record.write_text(re.sub(r'("wall_time_sec": )[\d.]+', r"\1NaN", record.read_text(), count=1))
+    with pytest.raises(UserError) as refused:
+        check_records(results.folder, table)
+    assert str(refused.value).startswith(f"{record} changed since {results.folder}/runs.csv was made from it; restore")
 
 
 def test_losses_of_all_cells_are_there(results):

@@ -9,6 +9,7 @@ import pytest
 import synthetic
 import yaml
 from command_line import scaleproof
+from sound_records import write_unlike_reference
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.auditor.audit import audit_paths
@@ -123,7 +124,8 @@ def made(tmp_path_factory):
     for name in ("small", "pairs"):
         for cell, seconds in zip(cells(), (0.1, 0.06), strict=True):
             for repeat in (1, 2):
-                write_run(root / "results" / name / "runs", cell, repeat, seconds)
+                last = write_run(root / "results" / name / "runs", cell, repeat, seconds)
+        write_unlike_reference(last)
     write_pairs(root)
     return root
 

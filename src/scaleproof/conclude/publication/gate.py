@@ -27,6 +27,7 @@ from scaleproof.ground.number_format import fixed
 from scaleproof.ground.records.run import MANIFEST, Run, read_run
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.contents import REPORT
+from scaleproof.verify.manifest import LINE_ENDS
 from scaleproof.verify.printed import numbers
 from scaleproof.verify.raw import Difference, RawRun, rate_of, read_runs
 from scaleproof.verify.recompute import measured_by_cell
@@ -63,6 +64,8 @@ def _rules_out_findings(difference: Difference) -> bool:
 
     What repeats findings.json differs where that was changed.
     """
+    if LINE_ENDS in difference.problem:  # one difference may stand for many files, runs among them
+        return True
     if difference.file == FINDINGS:
         return not difference.where
     return difference.file not in (REPORT, "cells.csv") and not is_written_again(difference.file)

@@ -59,14 +59,18 @@ class Publication:
     key: Path | None = None
 
 
-def _check_results(folder: Path, root: Path) -> None:
-    """Raise UserError where a campaign's `folder` cannot be published in `root`: a rehearsal, or it does not verify."""
+def _check_place(folder: Path, root: Path) -> None:
+    """Raise UserError where a campaign's `folder` cannot be published in `root`, whatever its files say."""
     if is_rehearsal(folder.name):
         raise UserError(f"{folder} is a rehearsal: its rates mean nothing, and are not published")
     if (folder / CRATE).exists():
         raise UserError(f"{folder} is published already: cite it as it is")
     if root.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
+
+
+def _check_verified(folder: Path) -> None:
+    """Raise UserError where the results of a campaign do not verify."""
     differences, _, _ = verify_and_audit(folder)
     if differences:
         raise UserError(f"{folder} does not verify: {differences[0]}; see all: scaleproof verify {folder}")
@@ -79,14 +83,16 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     UserError where the campaign does not verify, has no numbers, or is published there already.
     """
     folder = folder_of(results)
-    _check_results(folder, root)
-    all_runs, _ = read_runs(folder)
+    _check_place(folder, root)
+    all_runs, faults = read_runs(folder)
+    if not faults:  # in a moment, before all is verified; of damaged runs that says more
+        _check_campaign(folder, all_runs)
+    _check_verified(folder)
     runs = [run for run in all_runs if run.ok]
     if not runs:
         raise UserError(f"{folder} has no run with numbers; there is nothing to publish")
     out = root / f"{folder.name}_{_device_name(runs)}_{runs[0].metrics['timestamp_utc'][:10]}"
     _check_absent(out)
-    _check_campaign(folder, all_runs)
 
     prefix = f".{out.name}.{socket.gethostname()}-"
     part = root / f"{prefix}{os.getpid()}.part"  # renamed to `out` when it is complete
@@ -152,7 +158,12 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
     path = _campaign_of(folder.resolve())
     if not path.is_file():
         if _is_project(folder.resolve().parent.parent):
-            raise UserError(f"{path} is missing: it is packed with the results of its campaign. Put it back")
+            cure = "Put it back"
+            campaigns = {str(run.metrics["campaign"]) for run in runs}
+            if len(campaigns) == 1 and folder.name not in campaigns:  # the folder was copied or renamed
+                own = folder.with_name(*campaigns)
+                cure = f"These are runs of the campaign {own.name}: publish {own}, or rename {folder} to it"
+            raise UserError(f"{path} is missing: it is packed with the results of its campaign. {cure}")
         return  # these results lie outside of their project
     if differences := list(check_campaign_file(path, folder, runs)):
         edits = "; ".join(f"{one.where} {one.problem}" if one.where else one.problem for one in differences[:3])

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pandas as pd
+
 from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.page_facts import PageInputs
@@ -9,10 +11,22 @@ from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import PREFIX, is_rehearsal
-from scaleproof.ground.files import write_atomic
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import sha256_of, write_atomic
 from scaleproof.ground.html import jinja_environment
 from scaleproof.ground.number_format import in_unit
-from scaleproof.ground.records.run import read_run
+from scaleproof.ground.records.run import METRICS, read_run
+from scaleproof.ground.snakemake_command import derive_again_command
+
+
+def check_records(folder: Path, runs: pd.DataFrame) -> None:
+    """Raise UserError where a record in `folder` is not the one that a row of `runs`, runs.csv, was made from."""
+    for cell, repeat, sha256 in zip(runs["cell"], runs["repeat"], runs["sha256"], strict=True):
+        record = folder / "runs" / cell / f"rep{repeat}" / METRICS
+        if record.is_file() and sha256_of(record) != sha256:
+            again = derive_again_command(folder / "report.html")
+            fault = f"{record} changed since {folder / 'runs.csv'} was made from it"
+            raise UserError(f"{fault}; restore it, or make all tables again: {again}")
 
 
 def write_campaign_page(inputs: PageInputs, loaded: LoadedCampaign, results: Path, out: Path) -> str:

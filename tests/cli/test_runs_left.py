@@ -143,7 +143,7 @@ def test_all_cells_can_be_repeated_at_once(campaign, tmp_path, capsys):
     assert not list((tmp_path / "sizes/runs").glob("*/*/*.json"))
 
 
-def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):
+def test_runs_of_another_campaign_and_damaged_ones_are_named(campaign, tmp_path, capsys):
     for folder, cell, repeat in campaign.planned(tmp_path):
         write_run(folder.parents[1], cell, repeat)
     first = campaign.planned(tmp_path)[0][0]
@@ -152,6 +152,12 @@ def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):
         path.write_text(path.read_text().replace('"campaign": "synthetic"', f'"campaign": "{of}"'))
     collect(Namespace(campaign=campaign.path, results=tmp_path))
     assert capsys.readouterr().err == f"scaleproof: {first}: of campaign others, says its record\n"
+
+    (first / "training_metrics.json").write_text("<<<<<<< HEAD\n")
+    collect(Namespace(campaign=campaign.path, results=tmp_path))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"scaleproof: {first.parent.name}/rep1/training_metrics.json is not a metrics file")
+    assert line.endswith("; its row has no figures")
 
 
 def test_the_runs_of_a_cell_that_was_taken_out_are_moved(campaign, tmp_path):

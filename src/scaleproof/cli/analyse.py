@@ -32,13 +32,16 @@ if TYPE_CHECKING:
 
 
 def collect(args: argparse.Namespace) -> None:
-    """Write runs.csv from all runs of a campaign, and print which runs another campaign has made."""
+    """Write runs.csv from all runs of a campaign, and print which are unreadable or of another campaign."""
     from scaleproof.conclude.analysis.run_tables import runs_table
+    from scaleproof.ground.records.unreadable import is_readable
 
     loaded, planned = _load_planned_runs(args)
 
     def runs() -> "Iterator[Run]":
         for run in _read_each(loaded, planned):
+            if not is_readable(run) and run.metrics.failure:
+                print(f"scaleproof: {run.metrics.failure.reason}; its row has no figures", file=sys.stderr)
             if run.metrics.campaign != loaded.name:
                 print(f"scaleproof: {run.folder}: of campaign {run.metrics.campaign}, says its record", file=sys.stderr)
             yield run

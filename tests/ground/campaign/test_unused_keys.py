@@ -84,7 +84,7 @@ def test_the_rehearsal_of_a_campaign_has_no_key_without_effect():
         ("execution: {find_unused_parameters: no}", "Other settings of a strategy's library cannot be changed; leave"),
         ("work: {dataloader_num_workers: 4}", "Samples come from files of tokens, without a data loader; leave it out"),
         ("work: {log_every_n_steps: 4}", "Results go to results/, and nothing else is logged or saved; leave it out"),
-        ("defaults: [base]", "No other file is read: vary lists what differs, an alias"),
+        ("defaults: [base]", "No other file is read: vary lists what differs; an anchor"),
         ("execution: {los: plain}", 'unknown key execution.los. Did you mean "loss"?'),
         ("default: 1", "unknown key default. Allowed here"),
         ("matrix: {strategy: [ddp]}", 'unknown key matrix. Did you mean "vary"?'),

@@ -74,8 +74,9 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         reading.evidence.own_runs = list(own_runs.values())  # each once, however many of `paths` hold it
         if reading.stores:
             tracker_files.add_runs(reading)
+        shared_folder = file_names.shared_folder(paths)
         for run in reading.evidence.runs:
-            run.details["shared_folder"] = file_names.shared_folder(paths)
+            run.details["shared_folder"] = shared_folder
         tables = reading.evidence.tables
         if reading.evidence.runs or len(tables) > 1 or (tables and reading.claims_of_folders):  # else nothing to join
             settle(reading, given or {})

@@ -33,8 +33,9 @@ NOT_HERE = {
     "Results go to results/, and nothing else is logged or saved; leave it out.": r"loggers?|(wandb|tensorboard)\w*"
     r"|report_to|callbacks|checkpoint_(dir|interval|every\w*)|(save|log|logging|resume)(_\w+)?"
     r"|(output|root|default_root|run)_dir|(enable_)?(progress_bar|checkpointing)",
-    "No other file is read: vary lists what differs; an anchor (&x) stands at its first use, *x repeats it.": ""
-    r"defaults|hydra|extends|inherits?|_(target|partial|recursive|convert)_",
+    "No other file is read: vary lists what differs; an anchor (&x) stands at its first use, *x repeats it.": (
+        r"defaults|hydra|extends|inherits?|_(target|partial|recursive|convert)_"
+    ),
 }
 INCLUDES = re.compile(r"\W?(?:includes?|imports?|_?base_?|based_on|inherit_from|parent|template|ref)", re.IGNORECASE)
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent

@@ -160,6 +160,13 @@ def test_a_damaged_reference_is_no_fault_of_a_run(sound):
     assert "/" not in evidence.replace(f"{FOLDER}/", ""), "no path of this machine"
 
 
+def test_a_reference_of_other_tokens_compares_nothing(sound):
+    write_reference(sound[0], train_sha256="0" * 64)
+    ((code, (severity, evidence)),) = found(sound).items()
+    assert (code, severity) == ("replay-in-part", "note")
+    assert evidence.endswith("is damaged (it replays other tokens than those of the runs)")
+
+
 def test_a_reference_of_schema_1_0_is_read(sound, tmp_path):
     write_reference(sound[0])
     path = next((sound[0].folder.parents[2] / FOLDER).glob("*.json"))

@@ -209,7 +209,8 @@ def test_a_run_finds_its_reference(tmp_path, tokens):
     path.parent.mkdir()
     path.write_text(reference.model_dump_json())
     assert find_reference(folder, c.config, reference.train_sha256) == reference
-    assert find_reference(folder, c.config, "of another corpus") is None
+    with pytest.raises(UserError, match=r"is damaged \(it replays other tokens than those of the runs\)"):
+        find_reference(folder, c.config, "of another corpus")
     path.write_text("{}")
     with pytest.raises(UserError, match=r"is not a reference of schema 1\.0 to 1\.3"):
         read_reference(path)

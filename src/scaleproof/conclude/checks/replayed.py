@@ -356,8 +356,9 @@ def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
 def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Fewer steps than usual, or none, are held against a replay; the other checks look at these runs as ever.
 
-    Detected: What the replay says of itself: time or memory did not suffice, or a loss was no number. Or training
-    amplifies rounding so much that sound runs come further apart than 0.1 of their loss.
+    Detected: What the replay says of itself: time or memory did not suffice, or a loss was no number; its file is
+    damaged, or of other tokens. Or training amplifies rounding so much that sound runs come further apart than 0.1 of
+    their loss.
     Seen: Large models on a CPU; learning rates with which a loss jumps.
     Repair: Nothing about the runs. A replay on the device of the runs, a smaller global batch or a smaller learning
     rate is compared in more steps.

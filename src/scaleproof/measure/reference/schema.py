@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from scaleproof.ground.errors import UserError, describe_first_fault
+from scaleproof.ground.errors import UserError, damaged_file, describe_first_fault
 from scaleproof.ground.files import read_record, read_regular
 
 FOLDER = "reference"  # of a campaign's results
@@ -113,7 +113,7 @@ def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256:
     """Return the reference for the run in `run_folder`, found in the folders above it, None where there is none.
 
     `config`: the run's effective configuration; `train_sha256`: of the token file that both must have read. Raises
-    UserError where the reference is damaged.
+    UserError where the reference is damaged, or read other tokens.
     """
     if run_folder.is_symlink():
         folder = os.path.realpath(run_folder)
@@ -128,7 +128,9 @@ def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256:
             path = Path(references, name)
             if path.is_file():
                 reference = read_reference(path)
-                return reference if reference.train_sha256 == train_sha256 else None
+                if reference.train_sha256 != train_sha256:
+                    raise damaged_file(path, "it replays other tokens than those of the runs")
+                return reference
     return None
 
 

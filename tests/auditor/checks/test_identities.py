@@ -5,6 +5,7 @@ from markdown_tables import accusations, audited, rows
 
 MODELS = "Model | Training tokens | Tokens/s/GPU | GPUs | Training time"
 BILL = "Run | GPUs | Hours | $ per GPU-hour | Total cost"
+TOKEN_BILL = "GPUs | tokens/s | EUR/h | EUR per 1M tokens"
 SIZES = "GPUs | tokens/s/GPU | MFU"
 WORK = "GPUs | images/s | Time for 90 epochs"
 LOSSES = "Run | Step time (ms) | Training loss"
@@ -18,6 +19,19 @@ CHUNKS = "GPUs | DP | PP | Mic-BS | PP chunks | Glob-BS | TFLOPs"
 
 # name -> (table, code, words of the evidence)
 FAULTS = {
+    "a bill in another currency": (
+        rows(
+            BILL.replace("$", "€"),
+            *("a | 8 | 6.0 | 2.49 | €119.52", "b | 8 | 9.5 | 2.49 | €289.24", "c | 16 | 31.0 | 2.49 | €1,235.04"),
+        ),
+        "totals-disagree",
+        "given is €289.24",
+    ),
+    "a price of tokens": (
+        rows(TOKEN_BILL, "1 | 10000 | 2.50 | 0.0694", "2 | 19000 | 5.00 | 0.0731", "4 | 36000 | 10.00 | 0.0972"),
+        "totals-disagree",
+        "10.00 / 36000 = 0.07716, given is 0.0972",
+    ),
     "tokens, rate and days": (
         rows(MODELS, "1.3B | 300B | 11,200 | 64 | 4.84 days", "7B | 1T | 3,000 | 256 | 15.1 days")[:-1]
         + "\n| 13B | 1T | 1,650 | 256 | 12.2 days |\n",
@@ -196,6 +210,12 @@ SOUND = {
     ),
     "a bill with storage": rows(
         BILL, "a | 8 | 6.0 | 2.49 | $131.20", "b | 8 | 9.5 | 2.49 | $204.10", "c | 16 | 31.0 | 2.49 | $1,610.00"
+    ),
+    "a price of tokens": rows(
+        TOKEN_BILL, "1 | 10000 | 2.50 | 0.0694", "2 | 19000 | 5.00 | 0.0731", "4 | 36000 | 10.00 | 0.0772"
+    ),
+    "list prices of tokens": rows(
+        TOKEN_BILL, "1 | 10000 | 2.50 | 0.50", "2 | 19000 | 5.00 | 0.50", "4 | 36000 | 10.00 | 0.60"
     ),
     "a bill of which one run has storage": rows(BILL, "a | 8 | 6.0 | 2.49 | $119.52", "b | 8 | 9.5 | 2.49 | $289.24"),
     "efficiencies over one device that the table leaves out": rows(

@@ -32,6 +32,7 @@ _DIMENSIONS = {
     "J": "energy energy_j",
     "$/T": "price price_per_s",
     "$": "cost",
+    "$/I": "cost_per_token",
     "/T": "steps_per_s",
     "": "devices nodes devices_per_node processes steps epochs accumulation seq_len percent mfu hfu utilization "
     "communication_share memory_share speedup efficiency",
@@ -42,7 +43,7 @@ IN_BRACKETS = ", in brackets"  # end of the heading of a column of such figures
 LETTERS = "TFBJ$"  # how many items one request, step or epoch has is any number
 UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
 DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
-QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
+QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$€£¥₹]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
 ITEM_NAMES = {name for names in printed_figures.ITEMS.values() for name in names}
 FIGURES_SHARE = 0.5  # share of the filled cells of a column that must be figures
 

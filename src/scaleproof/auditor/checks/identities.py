@@ -158,6 +158,7 @@ IDENTITIES = (
     Identity("device_time_s", (TIMES_OF_RUN,), "more"),
     Identity("cost", (("price_per_s",), TIMES_OF_RUN), "more"),
     Identity("cost", (("price_per_s",), ("device_time_s",)), "more"),
+    Identity("cost_per_token", (("price_per_s",),), "more", over=("tokens_per_s",)),
     Identity("energy_j", (("power_w",), TIMES_OF_RUN), tolerance=POWER_TOLERANCE),
     Identity("energy_j", (("power_w",), ("device_time_s",)), tolerance=POWER_TOLERANCE),
 )

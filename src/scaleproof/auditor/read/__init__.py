@@ -9,6 +9,7 @@ __all__ = [
     "printed_figures",
     "printed_log",
     "rates_by_size",
+    "remarks",
     "reported",
     "reported_tables",
     "sentences",

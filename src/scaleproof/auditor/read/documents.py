@@ -10,7 +10,8 @@ from scaleproof.auditor.read.grids import Grid, Line
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
 from scaleproof.auditor.read.pivoted_tables import RATIOS
-from scaleproof.auditor.read.printed_figures import RESULTS, gave_no_figures, plain_text
+from scaleproof.auditor.read.printed_figures import RESULTS, plain_text
+from scaleproof.auditor.read.remarks import gave_no_figures
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import SETTINGS, ReportedTable

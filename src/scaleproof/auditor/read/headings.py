@@ -68,12 +68,11 @@ BASELINE = re.compile(rf"(?:a |the )?(?:(?:\d+|one|single)[ -]?x?)?[ -]?(?:{DEVI
 FEWER_DEVICES = re.compile(
     r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
 )
-OPERATIONS = re.compile(
-    r"(?:\w+[_ ])?(?:[GM]?FLOPs|[Ff]lops)(?:[_ ](?:total|count))?"
-)  # of a model; a rate is "FLOPS", "GFLOP/s"
+# Of a model; a rate is "FLOPS", "GFLOP/s".
+OPERATIONS = re.compile(r"(?:\w+[_ ])?(?:[GM]?FLOPs|[Ff]lops)(?:[_ ](?:total|count))?")
 UNITS_IN_NAMES = re.compile(
     r"(?i)[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|m?w|watts|"
-    r"k?wh|k?j|usd|x|per_sec|per_s|millis)$"
+    r"k?wh|k?j|usd|eur|gbp|x|per_sec|per_s|millis)$"
 )
 LEADING_WORD = re.compile(
     r"(?i)(?:(?:pytorch )?(?:ddp|fsdp\d?|dp|zero[ -]?\d?|deepspeed|horovod|baseline|single[ -]gpu|fp16|bf16|"
@@ -268,7 +267,7 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
             return text[: suffix.start()], unit
     if "%" in (text[:1], text[-1:]):
         return text.strip("% "), unit_of("%")
-    if unit_of_all is not None and unit_of_all.dimension in ("rate", "flops", "bandwidth", "price"):
+    if unit_of_all is not None and unit_of_all.dimension in ("rate", "flops", "bandwidth", "price", "token price"):
         return text, unit_of_all
 
     head, _, last_word = text.rpartition(" ")
@@ -333,9 +332,9 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
         return "rate"
     if unit.dimension == "memory" and phrase in _MEMORY:
         return "memory_bytes"
-    if unit.dimension == "price":
-        return "price_per_s"
-    if unit.dimension == "cost" and phrase in ("total", "usd", "run", "training"):
+    if unit.dimension in ("price", "token price"):
+        return KINDS_IN_UNITS["cost", unit.dimension]
+    if unit.dimension == "cost" and (phrase in ("total", "run", "training") or unit_of(phrase) == unit):
         return "cost"
     # The unit must be all of the phrase: with other words it may be the rate of anything.
     units_of_phrase = (unit_of(phrase), unit_of(phrase.replace(" ", "/")))  # "gb s" is "GB/s", which has lost its slash
@@ -348,6 +347,7 @@ RATE_KINDS |= {"tokens": "tokens_per_s", "steps": "steps_per_s"}
 # (Kind, dimension of a unit) -> the kind that the unit makes of it; None: shares that have no kind.
 KINDS_IN_UNITS: dict[tuple[str, str], str | None] = {
     ("cost", "price"): "price_per_s",
+    ("cost", "token price"): "cost_per_token",
     ("loss", "percent"): "loss",
     ("memory_bytes", "percent"): "memory_share",
     ("communication_time_s", "percent"): "communication_share",

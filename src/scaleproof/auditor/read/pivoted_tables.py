@@ -7,6 +7,7 @@ from itertools import zip_longest
 from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import DIFFERENCE, NOT_FIGURES, column_of, kind_with_unit, statistic_alone
+from scaleproof.auditor.read.remarks import remarks_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import add_facts_of_label, heading_remarks, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
@@ -118,7 +119,7 @@ def read_configuration_columns(grid: Grid, table: ReportedTable, settings: dict[
             if meaning is not None:
                 take_figures(row, meaning, cell)
             elif not printed_figures.is_nothing(cell):
-                row.remarks |= printed_figures.remarks_of(cell)
+                row.remarks |= remarks_of(cell)
                 row.not_understood[column.heading] = cell
             add_facts_of_label(row)
 

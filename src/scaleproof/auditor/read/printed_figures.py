@@ -1,11 +1,11 @@
-"""Kinds of figures with their units, and figures in cells and sentences: digits, magnitudes, spreads, remarks."""
+"""Kinds of figures with their units, and figures in cells and sentences: digits, magnitudes, spreads."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from scaleproof.auditor.read.reported_tables import LARGEST, Bound, Remark, resolution_of
+from scaleproof.auditor.read.reported_tables import LARGEST, Bound, resolution_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ KINDS = {
     "energy_j": Kind(("energy",), needs_unit=True),
     "cost": Kind(("cost",)),
     "price_per_s": Kind(("price", "cost")),
+    "cost_per_token": Kind(("token price",), needs_unit=True),
 }
 RESULTS = {name for name, kind in KINDS.items() if kind.is_result}
 SHARES = [name for name, kind in KINDS.items() if kind.is_share]
@@ -66,7 +67,7 @@ KINDS_OF_UNITS |= {"bandwidth": "bandwidth_bytes_per_s"}
 class Unit:
     """A unit as it is printed: what it measures, how large it is, and of what."""
 
-    dimension: str  # time, rate, memory, flops, bandwidth, power, energy, cost, price, percent or times
+    dimension: str  # time, rate, memory, flops, bandwidth, power, energy, cost, (token) price, percent or times
     scale: float  # printed number x scale = base unit
     item: str | None = None  # of rates: "tokens", "samples", "images", "steps", ...
     per_device: bool | None = None
@@ -98,6 +99,9 @@ ITEMS = {
     "steps": ("steps", "step", "iterations", "iteration", "iters", "iter", "it", "its", "batches", "batch", "updates"),
 }
 PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12, "p": 1e15}
+# A table has one currency: which one it is changes no check.
+CURRENCIES = ("$", "usd", "€", "eur", "euro", "euros", "£", "gbp", "chf", "¥", "cny", "rmb", "jpy", "₹", "inr")
+MONEY = "[$€£¥₹]"  # before a number
 UNITS_BY_NAME = {
     "tgs": Unit("rate", 1.0, "tokens", True),
     "sps": Unit("rate", 1.0, "samples"),
@@ -110,7 +114,7 @@ UNITS_BY_NAME = {
     **dict.fromkeys(("pp", "pts", "points"), Unit("points", 0.01)),
     **dict.fromkeys(("x", "×", "times"), Unit("times", 1.0)),
     **dict.fromkeys(("w", "watt", "watts"), Unit("power", 1.0)),
-    **dict.fromkeys(("$", "usd"), Unit("cost", 1.0)),
+    **dict.fromkeys(CURRENCIES, Unit("cost", 1.0)),
 }
 _JOULES = {"j": 1.0, "kj": 1e3, "mj": 1e6, "wh": 3600.0, "kwh": 3.6e6, "mwh": 3.6e9}
 UNITS_BY_NAME |= {name: Unit("energy", joules) for name, joules in _JOULES.items()}
@@ -135,7 +139,7 @@ def unit_of(text: str) -> Unit | None:
     if not text or len(text) > 40:
         return None
     bare, per_device = _without_device(text)
-    for read_unit in (UNITS_BY_NAME.get, _flops, _rate, _time_per_step_or_epoch, _price_per_hour):
+    for read_unit in (UNITS_BY_NAME.get, _flops, _rate, _time_per_step_or_epoch, _price):
         if unit := read_unit(bare):
             return replace(unit, per_device=per_device or unit.per_device)
     return None
@@ -175,10 +179,14 @@ def _time_per_step_or_epoch(text: str) -> Unit | None:
     return Unit("time", _TIME[m[1]], of="device") if m else None
 
 
-def _price_per_hour(text: str) -> Unit | None:
-    """Return the price of an hour: "$/hr", "USD per hour". None for other units."""
-    is_price = re.fullmatch(r"(?:\$|usd|price|cost) ?(?:/|-|\bper\b)? ?(?:h|hr|hour)", text)
-    return Unit("price", 1 / _TIME["h"]) if is_price else None
+def _price(text: str) -> Unit | None:
+    """Return the price of an hour ("$/hr", "EUR per hour") or of tokens ("$ per 1M tokens"). None for other units."""
+    payments = "|".join(map(re.escape, (*CURRENCIES, "price", "cost")))
+    words = re.sub(r"\bper\b|[/ -]", "", text)
+    m = re.fullmatch(rf"(?:{payments})(?:(h|hr|hour)|(10*|)(|k|m|million|b|billion)(?:tok|tokens?))", words)
+    if m is None:
+        return None
+    return Unit("price", 1 / _TIME["h"]) if m[1] else Unit("token price", 1 / int(m[2] or 1) / PREFIXES[m[3][:1]])
 
 
 NUMBER = r"[-+−]?(?:\d{1,3}(?:[,'’ \u202f\u00a0]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
@@ -187,28 +195,7 @@ EUROPEAN = r"[-+−]?(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:,\d+)?)"
 CLEARLY_EUROPEAN = re.compile(r"\b0,\d+|(?<!\d)\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?!\d)|\d\.\d{3},\d|\d\.\d{3}\.\d{3}")
 CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\.\d{4,}")
 NO_VALUE = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
-REMARKS: tuple[tuple[str, Remark], ...] = (
-    (r"\boom\b|out.of.memory|显存溢出|显存不足|爆显存", "out of memory"),
-    (r"^\W*projection\b|\d[^()]*\((linear )?projection\)|\bproj(?:[.)]|ected\b)|\bextrapolat|\bforecast", "projected"),
-    (r"\bpredicted\b|外推|推算", "projected"),
-    (r"\btheoretical|\bideal\b|\blinear scaling\b|\bperfect scaling\b|理论|理想|理論|이론", "theoretical"),
-    (r"\bestimat(?:ed?|ions?)\b|\best(?:\.|\))|\bexpect(?:ed|ations?)\b|\bgoal\b(?! ?\()", "estimated"),
-    (r"^(?!.*\bdraft)(?s:.*)\btarget(?![- ](?:only|model))|\btypical\b|\bplaceholder|\bsimulated\b", "estimated"),
-    (r"预计|预期|估计|估算|目标|推定|예상", "estimated"),
-    (r"\bfail(?:ed|s|ure)?\b|\bimpossible\b|\bcrash|\berror\b|\btimeout\b|\bdiverged\b|失败|실패", "failed"),
-    (r"\btbd\b|\btodo\b|\bnot (?:yet )?(?:run|measured|tested)\b|\bpending\b", "not run"),
-    (r"\bpaper\b|\bliterature\b|\bpublished (?:by|in)\b", "reference"),
-)
-NO_FIGURES: set[Remark] = {"out of memory", "failed", "not run"}
-# Words that judge a result, or that count something: "Target Met", "as expected", "above the target", "8 targets".
-_TARGET = r"(?:expected|expectations?|targets?|goals?|ideal|linear)"
 MARKS_IN_NUMBERS = str.maketrans(dict.fromkeys(",'’ \u202f\u00a0") | {"−": "-"})
-VERDICT = re.compile(
-    r"\b(?:as|than|of|on|above|below|beyond|within|under|over|meets?|met|hits?|reach(?:ed|es)?|exceed(?:ed|s)?|"
-    rf"missed|misses|match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?{_TARGET}\b|"
-    rf"\b{_TARGET} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
-    r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
-)
 MARKUP = re.compile(r"[<&{\\$\[*_`~†‡¹²³⁴✅❌⚠⭐✓✔\ufe0f\U0001f300-\U0001faff↑↓\u00a0\u202f\t]|  ")
 BOLD = r"\*\*(?!(?<=\d\*\*)\d)"  # "**8**", but not 10**6, which is a power
 # Marks of footnotes ("[^1]", not "[ms]"), medals and ticks, and the arrow behind a figure: which way is better.
@@ -292,23 +279,6 @@ def is_nothing(text: str) -> bool:
     return NO_VALUE.fullmatch(text.strip()) is not None
 
 
-@lru_cache(maxsize=100_000)
-def remarks_of(text: str) -> frozenset[Remark]:
-    """Return what a text says about itself: projected, estimated, failed, ..."""
-    lowered = VERDICT.sub(" ", text.lower())
-    return frozenset(remark for pattern, remark in REMARKS if re.search(pattern, lowered))
-
-
-def gave_no_figures(text: str) -> bool:
-    """Whether a cell says that its configuration gave no figures: out of memory, failed, not run."""
-    if not text or text[0].isdigit():
-        return False
-    remarks = remarks_of(text) & NO_FIGURES
-    if not remarks or "out of memory" in remarks:
-        return bool(remarks)
-    return len(text) < 40 and not re.search(r"(?i)\d|\b(?:no|without|none)\b", text)  # not "no failures", "2 failed"
-
-
 def duration(text: str) -> PrintedFigure | None:
     """Return a time of several parts in seconds: "1h 23m" -> 4980, "1:02:03" -> 3723. None for any other text."""
     if m := CLOCK_TIME.fullmatch(text):
@@ -326,7 +296,7 @@ _SIGNS: dict[Bound, str] = {"~": "~ ≈ ∼", "<": "< ≤ <=", ">": "> ≥ >="}
 _BOUND_OF_SIGN = {sign: bound for bound, signs in _SIGNS.items() for sign in signs.split()}
 _TIMES_BEFORE = re.compile(r"^[x×] ?(\d+(?:\.\d+)?)(?=$| ?[(\[])")  # "x1.84"
 _CELL_WITH_FIGURE = re.compile(
-    r"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>\$?)\s*"
+    rf"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>{MONEY}?)\s*"
     rf"(?P<number>{NUMBER})\s?(?P<magnitude>[kKMBT](?![A-Za-z])|)"
     r"\s*(?P<unit>[^\d±()\[\]+,;:|]*?)\s*"
     rf"(?:(?:±|\+/-|\+-)\s*(?P<spread>{NUMBER})\s*(?P<unit_of_spread>[^\d()\[\],;|]*?))?\s*"
@@ -392,7 +362,7 @@ _UNIT_AND_WORD = re.compile(
 
 
 def _unit_and_word(text: str, money: str) -> tuple[Unit | None, str]:
-    """Return the unit and the word behind a number: "% of peak" -> percent, "of peak". `money` is "$" or ""."""
+    """Return the unit and the word behind a number: "% of peak" -> percent, "of peak". `money` is "$", "€" or ""."""
     if money:
         return Unit("cost", 1.0), ""
     m = _UNIT_AND_WORD.fullmatch(text)

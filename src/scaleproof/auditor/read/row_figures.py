@@ -10,7 +10,6 @@ from scaleproof.auditor.read.printed_figures import (
     CLEARLY_ENGLISH,
     ITEMS,
     KINDS,
-    NO_FIGURES,
     OTHER_KINDS,
     RESULTS,
     SHARES,
@@ -19,8 +18,8 @@ from scaleproof.auditor.read.printed_figures import (
     figures_of,
     is_european,
     is_nothing,
-    remarks_of,
 )
+from scaleproof.auditor.read.remarks import NO_FIGURES, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, Remark, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.words import Description, describe
 

@@ -9,6 +9,7 @@ from scaleproof.auditor.read.ditto_marks import without_dittos
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import LEADING_WORD, NOT_FIGURES, PRECISION, column_of, column_of_part
 from scaleproof.auditor.read.pivoted_tables import join_lines_of_headings, read_columns, read_configuration_columns
+from scaleproof.auditor.read.remarks import NO_FIGURES, gave_no_figures
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import columns_by_units
 from scaleproof.auditor.read.words import Description, describe, devices_in, is_inference, names_in, only_device
@@ -19,14 +20,13 @@ OF_KERNELS = re.compile(
     r"(?i)grid ?(?:size|[xyz])|grd[xyz]|blk[xyz]|regs?\*?|reg/trd|[sd]smem\*?|(?:stc|dym)smem|corr(?:elation)? ?id|"
     r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*|usecs/call"
 )
-OF_CALLS = {"calls", "instances", "avg", "min", "max", "name"}
 
 
 def is_profile(header: list[str]) -> bool:
     """Whether a table lists kernels or operators: grids and calls, no configurations."""
     words = {heading.strip().lower().partition(" (")[0] for heading in header}
-    of_kernels = any(OF_KERNELS.fullmatch(word) for word in words) and not words & {"gpus", "speedup", "efficiency"}
-    return of_kernels or len(words & OF_CALLS) >= 4
+    of_kernels = any(map(OF_KERNELS.fullmatch, words)) and not words & {"gpus", "speedup", "efficiency"}
+    return of_kernels or len(words & {"calls", "instances", "avg", "min", "max", "name"}) >= 4
 
 
 def read_table(grid: Grid, file: str) -> ReportedTable | None:
@@ -319,7 +319,7 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
         row.label = _label_of(names)
         row_figures.add_facts_of_label(row)
         if _is_measured_in_part(row, table.columns):
-            row.remarks -= printed_figures.NO_FIGURES
+            row.remarks -= NO_FIGURES
         table.rows += _split_by_notes(row, table.columns, notes)
 
 
@@ -329,7 +329,7 @@ PRINTED_IN = {name: kind.printed_in[:1] for name, kind in printed_figures.KINDS.
 def _is_measured_in_part(row: ReportedRow, columns: list[TableColumn]) -> bool:
     """Whether one column of times or rates has a figure, another has none: the training alone ran out of memory."""
     cells = ((PRINTED_IN[c.kind], row.texts.get(c.heading, "")) for c in columns if c.kind in PRINTED_IN)
-    dimensions = {dimension for dimension, cell in cells if printed_figures.gave_no_figures(cell)}
+    dimensions = {dimension for dimension, cell in cells if gave_no_figures(cell)}
     return bool(dimensions) and any(PRINTED_IN.get(figure.kind) in dimensions for figure in row.figures)
 
 

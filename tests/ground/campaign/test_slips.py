@@ -54,6 +54,10 @@ REFUSED = [
     (GOOD.replace("ddp", "dd\u03c1"), 'Its "\u03c1" is Greek (U+03C1). Write ddp.'),
     (GOOD.replace("ddp", "\uff44dp"), 'Its "\uff44" is full-width (U+FF44). Write ddp.'),
     ("title: x\nexecution: {geometry: 1\u04452}\n", 'Its "\u0445" is Cyrillic (U+0445). Write 1x2.'),
+    (GOOD.replace("title: x", "title: &quot;x&quot;"), ', line 1: "&quot;" is HTML; type the character itself: "'),
+    (GOOD.replace("[ddp,", "[&#39;ddp&#39;,"), ', line 6: "&#39;" is HTML; type the character itself: \''),
+    ("From: Ann\nSubject: Re: this\n\n" + GOOD, ", line 1: this is a mail, not YAML"),
+    (GOOD.replace("15", "1.5k"), "Write 1500."),
     (GOOD + "include: demo.yaml\n", "unknown key include. No other file is read: vary lists what differs"),
     (GOOD + "base: demo\n", "unknown key base. No other file is read"),
     (GOOD + "imports: [a.yaml, b.yaml]\n", "unknown key imports. No other file is read"),
@@ -201,6 +205,12 @@ def test_what_to_write_for_the_arguments_of_load_dataset_is_sound(tmp_path):
     path = tmp_path / "corpora.yaml"
     path.write_text("mine: {source: dataset, load: [Salesforce/wikitext, wikitext-2-raw-v1, train], revision: main}\n")
     assert [*load_corpora(path)[0]] == ["mine"]
+
+
+def test_html_within_a_text_or_a_comment_is_accepted(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("title: x", "title: R&amp;D, a &lt; b # from: &quot;x&quot;"))
+    assert load_campaign(path)[0].title == "R&amp;D, a &lt; b"
 
 
 def test_the_keys_of_a_row_that_are_not_indented_are_one_fault(tmp_path):

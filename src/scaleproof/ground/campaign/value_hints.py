@@ -157,8 +157,8 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
             return f" Write {percent[1]} %."
         if unit.startswith("part of") and (not is_plain or float(text) >= 5):  # a plain 2 may be anything
             return f" Write {float(percent[1]) / 100:g}{f' for {text} %' * is_plain}."
-    if "steps" in unit and (thousands := re.fullmatch("([1-9][0-9]{0,3})k", text, re.IGNORECASE)):
-        return f" Write {thousands[1]}000."
+    if "steps" in unit and (thousands := re.fullmatch(r"([1-9][0-9]{0,3}|[0-9]\.[0-9])k", text, re.I)):
+        return f" Write {float(thousands[1]) * 1000:.0f}."
 
     if fraction := re.fullmatch(r"([0-9]+)/([1-9][0-9]*)", text):
         quotient = int(fraction[1]) / int(fraction[2])

@@ -40,7 +40,10 @@ LANGUAGES = {  # -> how a line of it begins
     "TOML or INI": r"\[\[?[\w.-]+\]\]?\s*$",
     "a script": r"#!",
     "a diff": r"@@ -\d|diff --git ",
+    "a mail": r"(?:From|Sent|To|Subject): \S",
 }
+# A character as HTML has it, where a value begins: to YAML it is an anchor, and the value another.
+ENTITY = re.compile(r"(?:[^#]*[:\[{,-])?\s*(&(?:quot|apos|amp|lt|gt|nbsp|#\w{1,6});)")
 # Words of the parser -> what the author probably has to change.
 YAML_HINTS = {
     "“": "“ and ” are no quotes in YAML: type \" or '",

@@ -7,6 +7,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
+from html import unescape
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from scaleproof.ground.campaign.schema_nodes import properties_at, schema_of
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, fault_messages
 from scaleproof.ground.campaign.yaml_faults import (
     COPIED_MARKS,
+    ENTITY,
     INDENTED,
     INDENTED_KEY,
     assignment_text,
@@ -175,6 +177,9 @@ def _parse_document(path: Path) -> Any:
     for nth, content in enumerate(text.split(LINE_END), 1):
         if INDENTED.match(content) and INDENTED_KEY.match(content):  # the parser takes the blank for a part of the key
             raise UserError(f"{path}{indented_text(nth, content)}")
+        if entity := ENTITY.match(content):
+            advice = f"is HTML; type the character itself: {unescape(entity[1])}"
+            raise UserError(f'{path}, line {nth}: "{entity[1]}" {advice}')
 
     try:
         with warnings.catch_warnings():

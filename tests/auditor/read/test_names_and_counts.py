@@ -4,7 +4,7 @@ import pytest
 
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.remarks import remarks_of
+from scaleproof.auditor.read.reported_tables import remarks_of
 from scaleproof.auditor.read.sentences import stated_figures
 from scaleproof.auditor.read.words import describe, devices_in
 

@@ -5,7 +5,7 @@ import pytest
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.remarks import remarks_of
+from scaleproof.auditor.read.reported_tables import remarks_of
 from scaleproof.auditor.read.words import describe, in_english
 
 STEPS = "\n".join(f"iter {n}: loss {4 - n / 10:.4f}, time {100 + n}.50ms, mfu 31.00%" for n in range(5))

@@ -55,3 +55,10 @@ def test_headings_that_are_not_understood_are_named_without_markup(tmp_path):
     (tmp_path / "a.tex").write_text("\\begin{tabular}{rr}\n" + rows_of_tex + "\n\\end{tabular}\n")
     with pytest.raises(NoResult, match=r"not understood: Ctx, Foo \(bar\);"):
         audit_paths([tmp_path / "a.tex"])
+
+
+def test_a_rule_below_a_line_with_bars_makes_no_table_of_other_lines(tmp_path):
+    lines = ["loss 3.2 | 100 tokens/s | 8 GPUs", "-" * 30, "done | in 9 s", "saved | to a | disk | 7"]
+    (tmp_path / "README.md").write_text("\n".join(lines))
+    with pytest.raises(NoResult):
+        audit_paths([tmp_path / "README.md"])

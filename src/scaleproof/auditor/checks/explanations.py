@@ -18,8 +18,7 @@ from scaleproof.auditor.checks.excuses import is_explained
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.printed_figures import figures_of
-from scaleproof.auditor.read.remarks import remarks_of
-from scaleproof.auditor.read.reported_tables import ABOUT
+from scaleproof.auditor.read.reported_tables import ABOUT, remarks_of
 from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 

@@ -9,7 +9,6 @@ __all__ = [
     "printed_figures",
     "printed_log",
     "rates_by_size",
-    "remarks",
     "reported",
     "reported_tables",
     "sentences",

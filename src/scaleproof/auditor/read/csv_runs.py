@@ -8,9 +8,8 @@ import numpy as np
 from scaleproof.auditor.read.csv_logs import Layout, Records, cell_of, describe_run, of_first_group, records_of
 from scaleproof.auditor.read.logged_steps import FIGURES
 from scaleproof.auditor.read.printed_figures import is_nothing
-from scaleproof.auditor.read.remarks import gave_no_figures
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, positive, span_of, step_of
-from scaleproof.auditor.read.reported_tables import LARGEST
+from scaleproof.auditor.read.reported_tables import LARGEST, gave_no_figures
 from scaleproof.auditor.read.run_fields import figure, not_finite
 from scaleproof.ground.errors import plural
 from scaleproof.ground.records.grouping import group_by

@@ -11,10 +11,9 @@ from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
 from scaleproof.auditor.read.pivoted_tables import RATIOS
 from scaleproof.auditor.read.printed_figures import RESULTS, plain_text
-from scaleproof.auditor.read.remarks import gave_no_figures
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
-from scaleproof.auditor.read.reported_tables import SETTINGS, ReportedTable
+from scaleproof.auditor.read.reported_tables import SETTINGS, ReportedTable, gave_no_figures
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.sentences import ALONE, DIGIT, stated_figures
 from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_results

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 MOST_ROWS = 1_000  # of one table; longer ones are raw samples
 WIDEST = 200  # columns
+SHORTEST_RULE = 9  # characters of a line of dashes without bars
 SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:[|+]\s*:?-{1,}:?\s*)*\|?")  # of Org mode with "+"
 BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[┌┬┐├┼┤└┴┘─━┏┳┓┡╇┩╞╪╡═╒╤╕╘╧╛╔╦╗╠╬╣╚╩╝║╟╢╫╥╨╭╮╰╯|+┠┨┯┷┿╂ ]+")
 STARTS_IN_BOX = tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟")  # how the lines of a box begin
@@ -41,7 +42,10 @@ def below_titles(form: str, rows: list[Row], caption: str = "", section: tuple[s
 
 
 def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Yield Markdown tables: a row of headings, a row of dashes, rows: "| a | b |", "|---|---|", "| 1 | 2 |"."""
+    """Yield Markdown tables: a row of headings, a row of dashes, rows: "| a | b |", "|---|---|", "| 1 | 2 |".
+
+    Programs that print such tables often rule them without bars. Then the first row must be as long as the headings.
+    """
     i = 0
     while i + 1 < len(lines):
         first_line, text = lines[i]
@@ -53,6 +57,8 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
         header = pipe_cells(text)
         rows: list[Row] = []
         i += 2
+        if "|" not in text_below and [len(pipe_cells(row)) for _, row in lines[i : i + 1]] != [len(header)]:
+            continue
         while i < len(lines) and "|" in lines[i][1] and len(rows) < MOST_ROWS:
             number, row = lines[i]
             if not SEPARATOR.fullmatch(row.strip()):
@@ -65,8 +71,10 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
 
 
 def is_separator(text: str) -> bool:
-    """Whether a line is the row of dashes below the heading of a table: "|---|---|"."""
-    return "-" in text and "|" in text and SEPARATOR.fullmatch(text.strip()) is not None
+    """Whether a line is the row of dashes below the heading of a table: "|---|---|", "===|===" or "----------"."""
+    rule = text.strip().replace("=", "-")
+    is_long = "|" in rule or len(rule) >= SHORTEST_RULE
+    return is_long and "-" in rule and SEPARATOR.fullmatch(rule) is not None
 
 
 def pipe_cells(line: str) -> list[str]:

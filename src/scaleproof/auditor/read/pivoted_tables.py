@@ -7,8 +7,7 @@ from itertools import zip_longest
 from scaleproof.auditor.read import printed_figures
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import DIFFERENCE, NOT_FIGURES, column_of, kind_with_unit, statistic_alone
-from scaleproof.auditor.read.remarks import remarks_of
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn, remarks_of
 from scaleproof.auditor.read.row_figures import add_facts_of_label, heading_remarks, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.words import Description, describe, devices_in

@@ -5,6 +5,7 @@ from collections.abc import Set
 from dataclasses import replace
 from itertools import permutations
 
+from scaleproof.auditor.read import reported_tables
 from scaleproof.auditor.read.headings import NOT_FIGURES, kind_with_unit
 from scaleproof.auditor.read.printed_figures import (
     CLEARLY_ENGLISH,
@@ -19,7 +20,6 @@ from scaleproof.auditor.read.printed_figures import (
     is_european,
     is_nothing,
 )
-from scaleproof.auditor.read.remarks import NO_FIGURES, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, Remark, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.words import Description, describe
 
@@ -76,12 +76,13 @@ def _remarks_of_words(column: TableColumn, cell: str) -> Set[Remark]:
     """Return the remarks of a cell of words: {"failed"} of "crashed after 10 steps"."""
     if column.kind == "text" and len(cell) >= LONG_TEXT:
         return frozenset()  # a long text may be about anything
+    remarks = reported_tables.remarks_of(cell)
     if column.kind is None and not VERDICT_HEADING.search(column.heading):
-        return remarks_of(cell) - NO_FIGURES  # "OOM" of a column that may be another configuration
+        return remarks - reported_tables.NO_FIGURES  # "OOM" of a column that may be another configuration
     is_verdict = column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)
     # "Expected" in a column of verdicts is about a measured figure.
     is_measured = is_verdict and not ESTIMATED.search(cell)
-    return remarks_of(cell) - ({"estimated", "theoretical"} if is_measured else set())
+    return remarks - ({"estimated", "theoretical"} if is_measured else set())
 
 
 def _set_word(row: ReportedRow, kind: str, cell: str, description: Description) -> None:
@@ -120,8 +121,8 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
     """Add the figures of a cell, "390 (3.9x)", in a column of figures to its row. `european`: with decimal commas."""
     if not cell:
         return
-    remarks = remarks_of(cell)
-    if remarks & NO_FIGURES:  # "out of memory"
+    remarks = reported_tables.remarks_of(cell)
+    if remarks & reported_tables.NO_FIGURES:  # "out of memory"
         row.remarks |= remarks
         return
 
@@ -145,7 +146,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
 
 def heading_remarks(heading: str) -> frozenset[Remark]:
     """Return what a heading says of its figures: "Expected speedup", "Throughput (projected)"."""
-    return remarks_of(heading) - {"failed", "not run", "out of memory"}
+    return reported_tables.remarks_of(heading) - {"failed", "not run", "out of memory"}
 
 
 def _add_figures(row: ReportedRow, column: TableColumn, cell: str, figures: list[PrintedFigure]) -> None:

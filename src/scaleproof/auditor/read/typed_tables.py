@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from scaleproof.auditor.read import printed_figures, row_figures
+from scaleproof.auditor.read import printed_figures, reported_tables, row_figures
 from scaleproof.auditor.read.ditto_marks import without_dittos
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import LEADING_WORD, NOT_FIGURES, PRECISION, column_of, column_of_part
 from scaleproof.auditor.read.pivoted_tables import join_lines_of_headings, read_columns, read_configuration_columns
-from scaleproof.auditor.read.remarks import NO_FIGURES, gave_no_figures
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import columns_by_units
 from scaleproof.auditor.read.words import Description, describe, devices_in, is_inference, names_in, only_device
@@ -319,7 +318,7 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
         row.label = _label_of(names)
         row_figures.add_facts_of_label(row)
         if _is_measured_in_part(row, table.columns):
-            row.remarks -= NO_FIGURES
+            row.remarks -= reported_tables.NO_FIGURES
         table.rows += _split_by_notes(row, table.columns, notes)
 
 
@@ -329,7 +328,7 @@ PRINTED_IN = {name: kind.printed_in[:1] for name, kind in printed_figures.KINDS.
 def _is_measured_in_part(row: ReportedRow, columns: list[TableColumn]) -> bool:
     """Whether one column of times or rates has a figure, another has none: the training alone ran out of memory."""
     cells = ((PRINTED_IN[c.kind], row.texts.get(c.heading, "")) for c in columns if c.kind in PRINTED_IN)
-    dimensions = {dimension for dimension, cell in cells if gave_no_figures(cell)}
+    dimensions = {dimension for dimension, cell in cells if reported_tables.gave_no_figures(cell)}
     return bool(dimensions) and any(PRINTED_IN.get(figure.kind) in dimensions for figure in row.figures)
 
 

@@ -213,19 +213,18 @@ def _read_text(reading: Reading, file: TextFile) -> bool:
     if _read_settings(reading, file) or _read_rows(reading, file, suffix):
         return True
 
-    # A name without suffix, given to the audit, may be a document: "README".
-    may_be_document = file.was_given and not file.path.suffix and file.opening.lstrip()[:1] not in ("{", "[")
+    # A text that is given to the audit may be a document: "README", "results.txt".
+    may_be_document = file.was_given and suffix in ("", ".txt", ".text") and file.opening.lstrip()[:1] not in ("{", "[")
     return may_be_document and _read_document(reading, file, "markdown")
 
 
 def _suffix_of(file: TextFile) -> str:
-    """Return the suffix of a text's name, or by its contents where the name has none or says `.txt` of a CSV file."""
+    """Return the suffix of a text's name, or by its contents where it has none or says `.txt` of CSV, LaTeX or HTML."""
     suffix = file.path.suffix.lower()
     if not suffix:
         return suffix_by_contents(file.opening)
-    if suffix in (".txt", ".text", ".xlsx") and suffix_by_contents(file.opening) == ".csv":
-        return ".csv"
-    return suffix
+    by_contents = suffix_by_contents(file.opening) if suffix in (".txt", ".text", ".xlsx") else ""
+    return by_contents if by_contents in (".csv", ".tex", ".html") else suffix
 
 
 def _is_json(suffix: str, opening: str) -> bool:

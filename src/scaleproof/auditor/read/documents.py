@@ -107,7 +107,7 @@ def _text_tables(lines: list[Line]) -> list[Grid]:
     pipes = list(grids.pipe_tables(lines))
     taken = _lines_of(pipes)
     beside_pipes = [(number, text) for number, text in lines if number not in taken]
-    drawn = (grids.box_tables, grids.ruled_tables, grids.right_aligned_tables)
+    drawn = (grids.box_tables, grids.ruled_tables, grids.tables_of_words)
     boxes = [grid for tables_in in drawn for grid in tables_in(beside_pipes)]
     taken |= _lines_of(boxes)
     # An aligned table ends at a gap: what stands above and below a box must not become one table.
@@ -336,7 +336,6 @@ OTHER_TABLES = {
     r"\|={3,}\s*$": "a table of AsciiDoc",
     r"[ \t]*\.\. list-table::": "a list-table of reStructuredText",
     r"\{\| ?\w*": "a table of MediaWiki",
-    r"\|\|[^|\n]+\|\|.*\|\|[ \t]*$": "a table of Jira",
     r"\^ [^^\n]+ \^.*\^[ \t]*$": "a table of DokuWiki",
     r".*\|[^|\n]*\d[^|\n]*<br */?>[^|\n]*\d[^|\n]*\|": "a table with several figures in a cell",
 }

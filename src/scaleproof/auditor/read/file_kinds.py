@@ -18,7 +18,7 @@ from scaleproof.ground.files import HTML_PAGE
 DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
 DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rmd", ".qmd", ".rst", ".org"), "markdown")
 SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
-PLAIN = (".txt", ".text", ".out", ".log", ".err", "")
+PLAIN = (".txt", ".text", ".dat", ".out", ".log", ".err", "")
 NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')
 LATEX = re.compile(r"\\begin\{(?:document|table\*?|tabular[xy]?\*?|longtable|tblr)\}|\\documentclass")
 PART_OF_PAGE = re.compile(r"(?i)\s*<(?:table|div|h\d)\b")

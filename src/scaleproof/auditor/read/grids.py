@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 MOST_ROWS = 1_000  # of one table; longer ones are raw samples
 WIDEST = 200  # columns
+OF_WIKI = re.compile(r"\|\|[^|]+(?:\|\|[^|]+)+\|\|")  # a line of Jira, Confluence or MoinMoin
 SHORTEST_RULE = 9  # characters of a line of dashes without bars
 SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:[|+]\s*:?-{1,}:?\s*)*\|?")  # of Org mode with "+"
-BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[┌┬┐├┼┤└┴┘─━┏┳┓┡╇┩╞╪╡═╒╤╕╘╧╛╔╦╗╠╬╣╚╩╝║╟╢╫╥╨╭╮╰╯|+┠┨┯┷┿╂ ]+")
-STARTS_IN_BOX = tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟")  # how the lines of a box begin
+BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[\u2500-\u257f|+ ]+")
+DRAWN = re.compile(r"[+|\u2500-\u257f]")  # how the lines of a box begin
 BARS = str.maketrans({"│": "|", "┃": "|", "║": "|"})
 RULE = re.compile(r"[=-]{2,}(?: +[=-]{2,})+")  # "=====  =====", above and below columns
 
@@ -44,19 +45,21 @@ def below_titles(form: str, rows: list[Row], caption: str = "", section: tuple[s
 def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
     """Yield Markdown tables: a row of headings, a row of dashes, rows: "| a | b |", "|---|---|", "| 1 | 2 |".
 
-    Programs that print such tables often rule them without bars. Then the first row must be as long as the headings.
+    Wikis have two bars around headings, and no row of dashes: "||a||b||". Programs that print such tables often rule
+    them without bars. Then the first row must be as long as the headings.
     """
     i = 0
     while i + 1 < len(lines):
         first_line, text = lines[i]
         _, text_below = lines[i + 1]
-        if "|" not in text or not is_separator(text_below):
+        is_of_wiki = OF_WIKI.fullmatch(text.strip()) is not None
+        if "|" not in text or not (is_of_wiki or is_separator(text_below)):
             i += 1
             continue
 
         header = pipe_cells(text)
         rows: list[Row] = []
-        i += 2
+        i += 1 if is_of_wiki else 2
         if "|" not in text_below and [len(pipe_cells(row)) for _, row in lines[i : i + 1]] != [len(header)]:
             continue
         while i < len(lines) and "|" in lines[i][1] and len(rows) < MOST_ROWS:
@@ -80,6 +83,7 @@ def is_separator(text: str) -> bool:
 def pipe_cells(line: str) -> list[str]:
     """Return the cells between the bars of a line: "| a | b |" -> ["a", "b"]. Bars in code or behind "\\" are text."""
     text = line.strip().translate(BARS)
+    text = text.replace("||", "|") if OF_WIKI.fullmatch(text) else text
     text = re.sub(r"`[^`]*`", lambda m: m[0].replace("|", "\0"), text).replace("\\|", "\0")
     text = text.removeprefix("|").removesuffix("|")
     return [cell.strip().replace("\0", "|") for cell in text.split("|")][:WIDEST]
@@ -91,9 +95,9 @@ def box_tables(lines: list[Line]) -> Iterator[Grid]:
     i = 0
     while i < len(lines):
         stop = i + 1
-        is_top_of_box = len(texts[i]) > 4 and texts[i][0] in "+┌┏╒╔╭" and BORDER.fullmatch(texts[i])
+        is_top_of_box = len(texts[i]) > 4 and texts[i][0] not in "|-=:" and BORDER.fullmatch(texts[i])
         if is_top_of_box:
-            while stop < len(lines) and texts[stop][:1] in STARTS_IN_BOX:
+            while stop < len(lines) and DRAWN.match(texts[stop]):
                 stop += 1
             if grid := _table_in_box(lines[i:stop]):
                 yield grid
@@ -180,16 +184,22 @@ def _cells_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
     return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
 
 
-def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Yield tables as pandas prints them without an index: no spaces in cells, right edges in line."""
+def tables_of_words(lines: list[Line]) -> Iterator[Grid]:
+    """Yield tables without spaces in cells: right edges in line, as pandas has them, or one blank between cells.
+
+    Before the headings may stand "#", as gnuplot reads them.
+    """
     i = 0
     while i + 2 < len(lines):
         first_line, text = lines[i]
-        words = text.split()
+        words = text.lstrip("# ").split()
         stop = i + 1
         if len(words) >= 3 and not any(_FIGURE_WORD.fullmatch(word) for word in words):  # they may be headings
             edges = _right_edges(text)
-            while stop < len(lines) and stop - i <= MOST_ROWS and _right_edges(lines[stop][1]) == edges:
+            n_single = 0 if "  " in text.strip() else len(words)  # of words with one blank between them
+            for _, row in lines[stop : stop + MOST_ROWS]:
+                if _right_edges(row) != edges and ("  " in row.strip() or len(row.split()) != n_single):
+                    break
                 stop += 1
 
         rows = [(number, text.split()) for number, text in lines[i + 1 : stop]]

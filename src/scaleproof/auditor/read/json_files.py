@@ -1,5 +1,6 @@
 """JSON files: those of known programs (`training_metrics.json`), else results in any JSON that is understood."""
 
+import ast
 import json
 import re
 from itertools import islice, zip_longest
@@ -88,10 +89,11 @@ def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
     broken: list[int] = []
     for number, row in rows:
         try:
-            if not isinstance(value := json.loads(row), dict):
+            value = ast.literal_eval(row) if row.lstrip().startswith("{'") else json.loads(row)  # as Python prints it
+            if not isinstance(value, dict):
                 raise ValueError
             values.append(value)
-        except (ValueError, RecursionError):
+        except (ValueError, SyntaxError, RecursionError):
             broken.append(number)
             if len(broken) > len(values) + 1:  # early, before a large file of another form is read
                 return None

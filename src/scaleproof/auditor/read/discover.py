@@ -24,7 +24,7 @@ from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
 from scaleproof.auditor.read.documents import quoted_blocks, read_document_file, tables_not_read
 from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, fault_of_binary, suffix_by_contents
 from scaleproof.auditor.read.grids import Line
-from scaleproof.auditor.read.json_files import note_broken_lines, read_json
+from scaleproof.auditor.read.json_files import note_broken_lines, read_dicts, read_json
 from scaleproof.auditor.read.json_text import begins_like_json
 from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, Evidence, ReportedRun, Unread
@@ -210,7 +210,7 @@ def _read_text(reading: Reading, file: TextFile) -> bool:
             return was_read
     if suffix in DOCUMENTS:
         return _read_document(reading, file, DOCUMENTS[suffix])
-    if _read_settings(reading, file) or _read_rows(reading, file, suffix):
+    if _read_settings(reading, file) or _read_rows(reading, file, suffix) or read_dicts(reading, file):
         return True
 
     # A text that is given to the audit may be a document: "README", "results.txt".

@@ -89,11 +89,10 @@ def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
     broken: list[int] = []
     for number, row in rows:
         try:
-            value = ast.literal_eval(row) if row.lstrip().startswith("{'") else json.loads(row)  # as Python prints it
-            if not isinstance(value, dict):
+            if not isinstance(value := json.loads(row), dict):
                 raise ValueError
             values.append(value)
-        except (ValueError, SyntaxError, RecursionError):
+        except (ValueError, RecursionError):
             broken.append(number)
             if len(broken) > len(values) + 1:  # early, before a large file of another form is read
                 return None
@@ -101,6 +100,18 @@ def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
         return None
     note_broken_lines(name, broken, unread)
     return values
+
+
+def read_dicts(reading: Reading, file: TextFile) -> bool:
+    """Read a text of dicts of Python, one a line, as `print` writes them. Return whether results were in it."""
+    if not file.is_whole or not file.opening.lstrip().startswith("{'"):
+        return False
+    try:
+        values = [ast.literal_eval(row.strip()) for row in file.opening.splitlines() if row.strip()]
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return False
+    are_dicts = len(values) > 1 and all(isinstance(value, dict) for value in values)
+    return are_dicts and _add_run_or_table(reading, file, None, values, file.opening)
 
 
 def note_broken_lines(name: str, numbers: list[int], unread: list[Unread]) -> None:

@@ -15,7 +15,8 @@ from scaleproof.measure.machine import allocation
 
 WORDS = [
     (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
-    (["campaign show config/x.yaml"], "Several words in quotes are one; without them: scaleproof campaign show config"),
+    (["campaign show config/x.yaml"], "Several words are written as one; write: scaleproof campaign show config"),
+    (["verify=results/demo"], "written as one; write: scaleproof verify results/demo."),
     (["--verify", "results/demo"], 'before a command. Did you mean "scaleproof verify results/demo"? Allowed'),
     (["--gate", "r", "--baseline", "b"], 'Did you mean "scaleproof gate r --baseline b"?'),
     (["--audit", "x"], 'Did you mean "scaleproof audit x"?'),

@@ -122,6 +122,13 @@ def test_a_crash_of_a_torch_that_cannot_be_loaded_is_no_row(campaign, tmp_path, 
     assert not list(run.folder.iterdir())
 
 
+def test_several_cells_may_stand_with_commas(campaign, tmp_path):
+    for folder, cell, repeat in campaign.planned(tmp_path):
+        write_run(folder.parents[1], cell, repeat)
+    retry(Namespace(campaign=campaign.path, cell=["ddp-n1x2, ddp-n1x1/rep1"], results=tmp_path))
+    assert [run.parts[-3:-1] for run in (tmp_path / "sizes/runs").glob("*/*/*.json")] == [("ddp-n1x1", "rep2")]
+
+
 @pytest.mark.parametrize(
     ("cell", "hint"),
     [

@@ -195,8 +195,9 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
 
     `prog`: the words before it, "scaleproof" or "scaleproof campaign"; `group` has the commands that may follow.
     """
-    if word.partition(" ")[0] in group.choices and word not in group.choices:
-        return f" Several words in quotes are one; without them: {prog} {word}."
+    command, *rest = re.split("[ =]", word, maxsplit=1)
+    if rest and command in group.choices:  # "verify results/demo" in quotes, verify=results/demo
+        return f" Several words are written as one; write: {prog} {command} {rest[0]}."
     if word.casefold() in WORKFLOW_WORDS:
         return ' Did you mean "snakemake --cores 2 results/<campaign>/report.html"?'
     inside = [

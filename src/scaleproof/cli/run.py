@@ -246,6 +246,7 @@ def retry(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
+    args.cell = [name.strip() for names in args.cell for name in names.split(",")]  # of slugs none has a comma
     if ALL in args.cell:
         args.cell = [cell.slug for cell in loaded.cells]
     runs = _chosen_runs(loaded, args)

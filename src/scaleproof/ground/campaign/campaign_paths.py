@@ -62,9 +62,10 @@ def _campaigns_near(path: Path) -> list[Path]:
 
 def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
     """Find the campaign that `path` may mean: one of the same name in config/campaigns, else the nearest name."""
-    same = CAMPAIGNS / f"{path.name.partition('.')[0]}.yaml"  # demo.yaml for demo, demo.yml and demo.yaml.bak
-    if same.is_file() and same != path:
-        return same
+    # demo.yaml for demo, demo.yml, demo.yaml.bak and results/demo/runs/ddp-n1x2
+    same = (CAMPAIGNS / f"{part.partition('.')[0]}.yaml" for part in reversed(path.parts))
+    if named := next((file for file in same if file.is_file() and file != path), None):
+        return named
     nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
     return next((file for file in campaigns if file.stem == nearest_stem), None)
 

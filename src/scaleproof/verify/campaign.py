@@ -314,6 +314,7 @@ def why(path: Path, identity: str) -> str:
 
     Raises UserError where there is no such figure, with the likely reason or similar names.
     """
+    identity = identity.rpartition("#")[2]  # of an address of the page, report.html#cells/...
     folder = folder_of(path)
     _refuse_special_files(folder)
     runs, differences = read_runs(folder)

@@ -1,6 +1,7 @@
 """Commands in odd places, and options that need others: one message with what is meant."""
 
 import argparse
+import re
 import subprocess
 import sys
 
@@ -124,6 +125,8 @@ def test_tokens_are_looked_for_before_a_device_is_waited_for(tmp_path, monkeypat
     )
     done = scaleproof("stage", "train", "mine.yaml", cell, "--tokens", "nothere", "--out", "r1", cwd=tmp_path)
     assert "nothere/tokens.json: no such file" in done.stderr
+    done = scaleproof("stage", "train", "mine.yaml", cell, "--out", "r1", cwd=tmp_path)
+    assert re.search("results/corpora/python-docs/[a-z0-9-]+/tokens.json: no such file; build it with", done.stderr)
 
 
 def test_a_number_of_5000_digits_has_a_line(tmp_path):

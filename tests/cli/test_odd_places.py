@@ -268,7 +268,7 @@ def test_a_pattern_in_quotes_is_expanded_by_an_audit_alone(tmp_path):
     assert "read: CSV (3)" in scaleproof("audit", "*.csv", cwd=tmp_path).stdout
     assert "read: CSV (1)" in scaleproof("audit", "[x].csv", cwd=tmp_path).stdout, "it is the name of a file"
     for words, part in (
-        (["audit", "*.tsv"], "*.tsv: the pattern matches no file or folder here"),
+        (["audit", "*.tsv"], "*.tsv: the pattern matches no file or folder here."),
         (["compare", "*.csv", "b.csv"], "*.csv: no such file or folder, and a pattern is expanded by the shell alone"),
         (["compare", "c.csv", "b.csv"], "c.csv: no such file or folder."),
     ):

@@ -102,7 +102,15 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
     assert _plan_run(campaign, of_command, 2, tmp_path).repeat == 2
 
 
-@pytest.mark.parametrize(("content", "rank"), [("raise OSError('libcudart.so.12')", None), ("", None), ("1 / 0", 1)])
+@pytest.mark.parametrize(
+    ("content", "rank"),
+    [
+        ("raise OSError('libcudart.so.12')", None),
+        ("raise ImportError('libcudart.so.12')", None),
+        ("", None),
+        ("1 / 0", 1),
+    ],
+)
 def test_a_crash_of_a_torch_that_cannot_be_loaded_is_no_row(campaign, tmp_path, monkeypatch, content, rank):
     (tmp_path / "torch.py").write_text(content)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -116,8 +124,9 @@ def test_a_crash_of_a_torch_that_cannot_be_loaded_is_no_row(campaign, tmp_path, 
     with pytest.raises(ImportError) as broken:
         commands._refuse_broken_torch(cell, metrics, run.folder)
     message = unusable_library(broken.value)
+    name = "OSError: " if "OSError" in content else ""
     assert message.startswith(
-        "torch cannot be imported (ImportError: OSError: libcudart.so.12). Install it: pip install "
+        f"torch cannot be imported (ImportError: {name}libcudart.so.12). Install it: pip install "
     )
     assert not list(run.folder.iterdir())
 

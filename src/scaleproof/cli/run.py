@@ -116,7 +116,7 @@ def _refuse_broken_torch(cell: "Cell", metrics: "Timed | Failed", out: Path) -> 
     if tried.returncode > 0 and (lines := tried.stderr.strip().splitlines()):
         for name in (METRICS, STEPS, LAUNCHER):
             (out / name).unlink(missing_ok=True)
-        raise ImportError(lines[-1], name="torch")
+        raise ImportError(lines[-1].removeprefix("ImportError: "), name="torch")
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:

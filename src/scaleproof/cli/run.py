@@ -16,7 +16,7 @@ from scaleproof.cli.arguments import (
     add_results_option,
     add_subcommands,
 )
-from scaleproof.cli.libraries import check_torch
+from scaleproof.cli.libraries import check_this_folder, check_torch
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
 from scaleproof.ground.files import write_json
@@ -101,6 +101,7 @@ def _check_before_run(cell: "Cell", tokens: Path) -> None:
 
     if cell.command is None:
         check_torch()
+        check_this_folder()
         check_token_files(tokens)
 
 
@@ -242,6 +243,7 @@ def shared_job(args: argparse.Namespace) -> None:
 
 def retry(args: argparse.Namespace) -> None:
     """Remove failed runs and traces, or all that `--cell` names, and print what repeats them. Raises UserError."""
+    from scaleproof.ground.campaign.campaign_paths import check_same_folder
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.retry import ALL, remove_failed
     from scaleproof.ground.records.run import METRICS
@@ -251,6 +253,7 @@ def retry(args: argparse.Namespace) -> None:
     args.cell = [name.strip() for names in args.cell for name in names.split(",")]  # of slugs none has a comma
     if ALL in args.cell:
         args.cell = [cell.slug for cell in loaded.cells]
+    check_same_folder(args.campaign, args.results)
     runs = _chosen_runs(loaded, args)
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in args.cell]
     results_before = sorted(folder.iterdir())

@@ -159,8 +159,6 @@ def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
     try:
         return parse(read_regular(path))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        if path.suffix != ".json":  # given by the user: the workflow's records end so
-            raise UserError(f"{path}: a record of the workflow, which ends with .json, is expected here") from None
         raise damaged_file(path, describe_first_fault(error)) from None
 
 

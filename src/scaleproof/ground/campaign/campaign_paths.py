@@ -82,6 +82,14 @@ def other_folder_hint() -> str:
     return "" if outer is None else f"; this is {here}, and campaigns are in {outer / CAMPAIGNS}: cd {outer}"
 
 
+def check_same_folder(campaign: Path, results: Path) -> None:
+    """Raise UserError where a `campaign` is of another folder than this one, whose `results` a command would remove."""
+    file = Path(os.path.abspath(campaign))
+    root = file.parents[2] if file.parent.parts[-2:] == CAMPAIGNS.parts else Path.cwd()
+    if Path(os.path.abspath(results)).parent == Path.cwd() != root:
+        raise UserError(f"{campaign} is of another folder, and {results} is of this one: cd {root}")
+
+
 def has_title(path: Path) -> bool:
     """Return whether a file begins with a title, as campaigns do and other YAML files do not."""
     if not path.is_file():

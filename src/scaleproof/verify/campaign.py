@@ -59,7 +59,7 @@ def folder_of(path: Path) -> Path:
             raise UserError(f"{made}scaleproof stale" + results_option(folder.parent))
         what = _not_results(path, folder)
         hint = _campaign_hint(path) or f" Of other programs: scaleproof audit {path}" * path.is_file()
-        if not hint and path.parent == RESULTS and not (os.path.lexists(path) or RESULTS.is_file()):
+        if not hint and path.parent == RESULTS and not (path.is_symlink() or RESULTS.is_file()):
             raise missing_file(path / page.FILE)  # nothing was measured yet, or the name is that of no campaign
         raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{hint}")
     if path != folder and path.name not in (*FILES, MANIFEST):

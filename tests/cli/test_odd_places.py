@@ -24,6 +24,7 @@ WORDS = [
     (["--foo", "results/demo"], "before a command. A command comes first: scaleproof audit results/demo."),
     (["frontier", "x.yaml", "y", "--limit", "-4GB"], 'not "-4GB", which is written --limit=-4GB'),
     (["frontier", "x.yaml", "y", "--limit=-4GB"], 'argument --limit: cannot be "-4GB"; allowed: a number with MB'),
+    (["ab", "--steps", "100", "--", "ls", "--", "ls"], "two lengths, {steps} in both commands\n"),
     (["publish", "x", "--author", "-x"], 'not "-x", which is written --author=-x'),
     (["publish", "x", "--author", "--notes"], 'not "--notes"\n'),
     (["launch", "x.yaml"], 'Did you mean "snakemake --cores 2'),

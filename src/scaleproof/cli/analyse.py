@@ -391,4 +391,4 @@ def add_stages(stages: Group) -> None:
         sub = add_command(stages, name, stage, doc)
         sub.add_argument("folder", type=folder, help="results/<campaign>")
         if name == "charts":
-            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help="forecast.json, drawn as bands")
+            sub.add_argument("--forecast", type=record_to_read, metavar="FILE", help="forecast.json, drawn as bands")

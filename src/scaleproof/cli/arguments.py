@@ -88,7 +88,7 @@ class Parser(argparse.ArgumentParser):
             meaning = f": {action.help}" if not action.choices else ""
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
             for word, next_word in itertools.pairwise(sys.argv):
-                if word in action.option_strings:  # argparse did not take the next word as its value
+                if word in action.option_strings and next_word[:1] == "-":  # argparse did not take it as the value
                     is_option = next_word.partition("=")[0] in self.known
                     meaning += f'; not "{next_word}"' + f", which is written {word}={next_word}" * (not is_option)
             raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}{meaning}") from None

@@ -17,6 +17,7 @@ from scaleproof.cli.run import _plan_run, _remaining_text, retry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import read_run
+from scaleproof.measure.launch import local
 from scaleproof.measure.launch import run as launch
 
 TEXT = """title: sizes
@@ -115,6 +116,7 @@ def test_a_file_that_ranks_would_import_in_place_of_a_module(campaign, tmp_path,
     refusal = pytest.raises(UserError, match=r"is imported by all ranks in place of the module \w+: rename it")
     with refusal if is_refused else nullcontext():
         check_this_folder()
+    assert {library.partition(".")[0] for library in local.LIBRARIES} == libraries.OF_RANKS
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ PACKAGES = {
     "dateutil": "python-dateutil",
     "mlflow": "mlflow-skinny",
 }
+# What ranks import from other projects: not read from the code that starts them, of which this command is no part.
+OF_RANKS = {"torch", "transformers", "numpy", "pydantic", "psutil", "pynvml"}
 NAME = re.compile(r"[\w.-]+")  # the name of a package, with which a requirement begins
 EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
 IN_CLONE = "make setup"
@@ -43,13 +45,11 @@ def check_torch() -> None:
 
 def check_this_folder() -> None:
     """Raise UserError where a file of this folder is imported by ranks (`python -m`) in place of a module."""
-    from scaleproof.measure.launch.local import LIBRARIES
-
     here = Path.cwd()
     files = {file.stem: file for file in here.glob("*.py")} | {
         file.parent.name: file.parent for file in here.glob("*/__init__.py")
     }
-    modules = {name.partition(".")[0] for name in LIBRARIES} | (sys.stdlib_module_names & sys.modules.keys())
+    modules = OF_RANKS | (sys.stdlib_module_names & sys.modules.keys())
     names = sorted(files.keys() & modules)
     if not names or os.environ.get("PYTHONSAFEPATH"):
         return

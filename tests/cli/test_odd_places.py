@@ -1,6 +1,7 @@
 """Commands in odd places, and options that need others: one message with what is meant."""
 
 import argparse
+import re
 import subprocess
 import sys
 
@@ -15,13 +16,15 @@ from scaleproof.measure.machine import allocation
 
 WORDS = [
     (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
-    (["campaign show config/x.yaml"], "Several words in quotes are one; without them: scaleproof campaign show config"),
+    (["campaign show config/x.yaml"], "Several words are written as one; write: scaleproof campaign show config"),
+    (["verify=results/demo"], "written as one; write: scaleproof verify results/demo."),
     (["--verify", "results/demo"], 'before a command. Did you mean "scaleproof verify results/demo"? Allowed'),
     (["--gate", "r", "--baseline", "b"], 'Did you mean "scaleproof gate r --baseline b"?'),
     (["--audit", "x"], 'Did you mean "scaleproof audit x"?'),
     (["--foo", "results/demo"], "before a command. A command comes first: scaleproof audit results/demo."),
     (["frontier", "x.yaml", "y", "--limit", "-4GB"], 'not "-4GB", which is written --limit=-4GB'),
     (["frontier", "x.yaml", "y", "--limit=-4GB"], 'argument --limit: cannot be "-4GB"; allowed: a number with MB'),
+    (["ab", "--steps", "100", "--", "ls", "--", "ls"], "two lengths, {steps} in both commands\n"),
     (["publish", "x", "--author", "-x"], 'not "-x", which is written --author=-x'),
     (["publish", "x", "--author", "--notes"], 'not "--notes"\n'),
     (["launch", "x.yaml"], 'Did you mean "snakemake --cores 2'),
@@ -123,6 +126,8 @@ def test_tokens_are_looked_for_before_a_device_is_waited_for(tmp_path, monkeypat
     )
     done = scaleproof("stage", "train", "mine.yaml", cell, "--tokens", "nothere", "--out", "r1", cwd=tmp_path)
     assert "nothere/tokens.json: no such file" in done.stderr
+    done = scaleproof("stage", "train", "mine.yaml", cell, "--out", "r1", cwd=tmp_path)
+    assert re.search("results/corpora/python-docs/[a-z0-9-]+/tokens.json: no such file; build it with", done.stderr)
 
 
 def test_a_number_of_5000_digits_has_a_line(tmp_path):
@@ -264,7 +269,7 @@ def test_a_pattern_in_quotes_is_expanded_by_an_audit_alone(tmp_path):
     assert "read: CSV (3)" in scaleproof("audit", "*.csv", cwd=tmp_path).stdout
     assert "read: CSV (1)" in scaleproof("audit", "[x].csv", cwd=tmp_path).stdout, "it is the name of a file"
     for words, part in (
-        (["audit", "*.tsv"], "*.tsv: the pattern matches no file or folder here"),
+        (["audit", "*.tsv"], "*.tsv: the pattern matches no file or folder here."),
         (["compare", "*.csv", "b.csv"], "*.csv: no such file or folder, and a pattern is expanded by the shell alone"),
         (["compare", "c.csv", "b.csv"], "c.csv: no such file or folder."),
     ):

@@ -2,7 +2,9 @@
 
 import re
 from argparse import Namespace
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from synthetic import write_failure, write_run
@@ -10,11 +12,12 @@ from synthetic import write_failure, write_run
 from scaleproof.cli import libraries
 from scaleproof.cli import run as commands
 from scaleproof.cli.analyse import collect
-from scaleproof.cli.libraries import unusable_library
+from scaleproof.cli.libraries import check_this_folder, unusable_library
 from scaleproof.cli.run import _plan_run, _remaining_text, retry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import read_run
+from scaleproof.measure.launch import local
 from scaleproof.measure.launch import run as launch
 
 TEXT = """title: sizes
@@ -102,7 +105,29 @@ def test_without_a_torch_that_serves_no_run_is_begun_and_a_command_needs_none(ca
     assert _plan_run(campaign, of_command, 2, tmp_path).repeat == 2
 
 
-@pytest.mark.parametrize(("content", "rank"), [("raise OSError('libcudart.so.12')", None), ("", None), ("1 / 0", 1)])
+@pytest.mark.parametrize(
+    ("name", "is_refused"),
+    [("torch.py", True), ("random.py", True), ("numpy/__init__.py", True), ("os.py", False), ("my_random.py", False)],
+)
+def test_a_file_that_ranks_would_import_in_place_of_a_module(campaign, tmp_path, monkeypatch, name, is_refused):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    refusal = pytest.raises(UserError, match=r"is imported by all ranks in place of the module \w+: rename it")
+    with refusal if is_refused else nullcontext():
+        check_this_folder()
+    assert {library.partition(".")[0] for library in local.LIBRARIES} == libraries.OF_RANKS
+
+
+@pytest.mark.parametrize(
+    ("content", "rank"),
+    [
+        ("raise OSError('libcudart.so.12')", None),
+        ("raise ImportError('libcudart.so.12')", None),
+        ("", None),
+        ("1 / 0", 1),
+    ],
+)
 def test_a_crash_of_a_torch_that_cannot_be_loaded_is_no_row(campaign, tmp_path, monkeypatch, content, rank):
     (tmp_path / "torch.py").write_text(content)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -116,10 +141,33 @@ def test_a_crash_of_a_torch_that_cannot_be_loaded_is_no_row(campaign, tmp_path, 
     with pytest.raises(ImportError) as broken:
         commands._refuse_broken_torch(cell, metrics, run.folder)
     message = unusable_library(broken.value)
+    name = "OSError: " if "OSError" in content else ""
     assert message.startswith(
-        "torch cannot be imported (ImportError: OSError: libcudart.so.12). Install it: pip install "
+        f"torch cannot be imported (ImportError: {name}libcudart.so.12). Install it: pip install "
     )
     assert not list(run.folder.iterdir())
+
+
+def test_a_campaign_of_another_checkout_removes_no_runs_of_this_one(campaign, tmp_path, monkeypatch):
+    other = tmp_path / "other/config/campaigns/sizes.yaml"
+    other.parent.mkdir(parents=True)
+    other.write_text(campaign.path.read_text())
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for folder, cell, repeat in campaign.planned(Path("results")):
+        write_run(folder.parents[1], cell, repeat)
+    with pytest.raises(UserError, match=f"is of another folder, and results is of this one: cd {tmp_path}/other$"):
+        retry(Namespace(campaign=Path("../other/config/campaigns/sizes.yaml"), cell=["all"], results=Path("results")))
+    assert list(Path("results/sizes/runs").glob("*/*/*.json"))
+    retry(Namespace(campaign=campaign.path, cell=["all"], results=Path("results")))
+    assert not list(Path("results/sizes/runs").glob("*/*/*.json"))
+
+
+def test_several_cells_may_stand_with_commas(campaign, tmp_path):
+    for folder, cell, repeat in campaign.planned(tmp_path):
+        write_run(folder.parents[1], cell, repeat)
+    retry(Namespace(campaign=campaign.path, cell=["ddp-n1x2, ddp-n1x1/rep1"], results=tmp_path))
+    assert [run.parts[-3:-1] for run in (tmp_path / "sizes/runs").glob("*/*/*.json")] == [("ddp-n1x1", "rep2")]
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,7 @@ PATHS = [
     (["audit", "results/demo", "--html", "resluts/x.html"], 'no folder "resluts". Did you mean "results"?'),
     (["gate", "results/demo", "--baseline", *["results/demo"] * 3], "results/demo is given twice"),
     (["gate", "--history", *["results/demo"] * 5], "results/demo is given twice"),
+    (["stage", "charts", "results/demo", "--forecast", "notes.txt"], "notes.txt is no record, which ends with .json"),
     (["audit", "nothing.txt"], "nothing.txt is empty; a table, a log or a record of results is expected"),
     (["audit", "nothing.txt", "nothing.yaml"], "nothing.txt, nothing.yaml are empty; a table"),
     (["audit", "loop"], "loop is a link that leads back to itself"),

@@ -38,6 +38,12 @@ def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
     failed.stderr = "Traceback:\n  raise ImportError('no pulp')\nImportError: no pulp\n"
     with pytest.raises(ImportError, match=r"^no pulp$"):
         snakemake_view.run_snakemake(mine, [])
+    failed.stderr = "/x/python: Error while finding it (ModuleNotFoundError: No module named 'pulp')\n"
+    with pytest.raises(ImportError, match=r"^No module named 'pulp'$"):
+        snakemake_view.run_snakemake(mine, [])
+    failed.stderr = "ProtectedOutputException in rule pairs ...:\n    output: p\n    affected files:\n        p.json\n"
+    with pytest.raises(UserError, match=r"p.json is closed to changes: its folder is read-only, or its disk is$"):
+        snakemake_view.run_snakemake(mine, [])
     failed.stderr = "LockException:\nError: Directory cannot be locked. ..."
     with pytest.raises(UserError, match=r"was killed: then type snakemake -s \S+/Snakefile --unlock$"):
         snakemake_view.run_snakemake(mine, [])

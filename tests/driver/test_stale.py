@@ -134,16 +134,20 @@ def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
 def test_a_lost_chart_is_asked_for_alone(measured, monkeypatch):
     path, results = measured
     folder = results / "sizes"
-    files = [f"charts/{name}.{kind}" for name in ("speedup", "step_time") for kind in ("png", "svg")]
+    names = ("speedup", "step_time", "trace-steps")  # the last one is no chart of the report alone
+    files = [f"charts/{name}.{kind}" for name in names for kind in ("png", "svg")]
     for name in files:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("")
     write_manifest(folder, "1", None)
     shutil.rmtree(folder / "charts")
-    view = {folder / name: Seen("charts", pending=False, recorded=True) for name in files}
+    rules = dict.fromkeys(files, "charts") | dict.fromkeys(files[4:], "trace_charts")
+    view = {folder / name: Seen(rule, pending=False, recorded=True) for name, rule in rules.items()}
     monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: view)
     text = stale_text(stale_runs(path, results))
-    assert text.endswith(f"to make what is missing again: snakemake --cores 2 {folder}/charts/speedup.svg")
+    charts = f"{folder}/charts/speedup.svg {folder}/charts/trace-steps.svg"
+    assert text.endswith(f"to make what is missing again: snakemake --cores 2 {charts}")
+    assert "not what the report was made from" not in text
 
 
 def test_a_reference_that_would_be_replayed_is_stale(measured, monkeypatch):

@@ -18,7 +18,7 @@ def test_no_core_and_a_file_in_place_of_results_are_refused(tmp_path, monkeypatc
     (tmp_path / "results/mine").mkdir(parents=True)
     for cores in (None, 1, 64):
         check_start(cores)
-    with pytest.raises(UserError, match="--cores 0 starts nothing"):
+    with pytest.raises(UserError, match="--cores 0, or --jobs 0, starts nothing"):
         check_start(0)
     (tmp_path / "results/mine").rmdir()
     (tmp_path / "results/mine").touch()

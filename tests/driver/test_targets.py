@@ -60,7 +60,7 @@ def test_what_a_campaign_has_none_of_is_not_named():
 
 
 def test_a_run_that_shares_its_job_is_led_to_all_runs():
-    with pytest.raises(UserError, match=r"several in a job \(resources\); all of them: results/demo/runs.csv"):
+    with pytest.raises(UserError, match=r"several in a job \(resources\); all of them: results/demo/runs.csv\. In"):
         refuse_target("results/demo/runs/x/rep1/m.json", "demo/runs/x/rep1/m.json", MADE, {**NAMES, "runs/cell": []})
 
 

@@ -123,3 +123,19 @@ def test_runs_that_are_gone_are_not_called_a_missing_report(tmp_path, ask):
     (tmp_path / "demo/manifest.json").unlink()
     with pytest.raises(UserError, match="is no campaign's results: there is no folder"):
         ask(tmp_path / "demo")
+
+
+def test_results_that_are_a_lost_link_or_in_a_file_are_not_built_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("results/demo").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"results/demo/report.html: no such file; build it with"):
+        campaign.verify(Path("results/demo"))
+    Path("results/demo").rmdir()
+    Path("results/demo").symlink_to("/no/where")
+    with pytest.raises(UserError, match="results: it is a link to /no/where, which leads nowhere; give results/"):
+        campaign.verify(Path("results/demo"))
+    Path("results/demo").unlink()
+    Path("results").rmdir()
+    Path("results").touch()
+    with pytest.raises(UserError, match="results: results is a file, not a folder; give results/"):
+        campaign.verify(Path("results/demo"))

@@ -34,7 +34,7 @@ def refuse_elsewhere(wildcards):
         path = next(
             (path.relative_to(above) for above in (FOUND.absolute(), RESULTS) if path.is_relative_to(above)), path
         )
-        if path.parts[:1] == ("config",):
+        if path.parts[:1] == ("config",) or not CAMPAIGN_NAMES:
             campaign_called(path.stem)
             path = Path(path.name)
         if "".join(path.parts[:1]).partition(".")[0] in CAMPAIGN_NAMES:

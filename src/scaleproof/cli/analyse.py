@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, add_campaign_command, add_command, add_results_option
-from scaleproof.cli.values import count, file_to_read, folder, page_to_write, path
+from scaleproof.cli.values import count, folder, page_to_write, path, record_to_read
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.snakemake_command import options_for, results_target
@@ -391,4 +391,4 @@ def add_stages(stages: Group) -> None:
         sub = add_command(stages, name, stage, doc)
         sub.add_argument("folder", type=folder, help="results/<campaign>")
         if name == "charts":
-            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help="forecast.json, drawn as bands")
+            sub.add_argument("--forecast", type=record_to_read, metavar="FILE", help="forecast.json, drawn as bands")

@@ -88,7 +88,7 @@ class Parser(argparse.ArgumentParser):
             meaning = f": {action.help}" if not action.choices else ""
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
             for word, next_word in itertools.pairwise(sys.argv):
-                if word in action.option_strings:  # argparse did not take the next word as its value
+                if word in action.option_strings and next_word[:1] == "-":  # argparse did not take it as the value
                     is_option = next_word.partition("=")[0] in self.known
                     meaning += f'; not "{next_word}"' + f", which is written {word}={next_word}" * (not is_option)
             raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}{meaning}") from None
@@ -195,8 +195,9 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
 
     `prog`: the words before it, "scaleproof" or "scaleproof campaign"; `group` has the commands that may follow.
     """
-    if word.partition(" ")[0] in group.choices and word not in group.choices:
-        return f" Several words in quotes are one; without them: {prog} {word}."
+    command, *rest = re.split("[ =]", word, maxsplit=1)
+    if rest and command in group.choices:  # "verify results/demo" in quotes, verify=results/demo
+        return f" Several words are written as one; write: {prog} {command} {rest[0]}."
     if word.casefold() in WORKFLOW_WORDS:
         return ' Did you mean "snakemake --cores 2 results/<campaign>/report.html"?'
     inside = [

@@ -83,7 +83,7 @@ def _matches_of(given: Path) -> list[Path]:
         return [given]
     matches = [Path(match) for match in sorted(glob.glob(str(given), recursive=True))]
     if not matches:
-        raise UserError(f"{given}: the pattern matches no file or folder here{nearest_path(given)}")
+        raise UserError(f"{given}: the pattern matches no file or folder here.{nearest_path(given)}")
     return matches
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType, TracebackType
 
-from scaleproof.ground.errors import shortened
+from scaleproof.ground.errors import UserError, shortened
 
 PACKAGE = __name__.partition(".")[0]
 # Name of a module -> name of the package that brings it, where the names differ.
@@ -23,6 +24,8 @@ PACKAGES = {
     "dateutil": "python-dateutil",
     "mlflow": "mlflow-skinny",
 }
+# What ranks import from other projects: not read from the code that starts them, of which this command is no part.
+OF_RANKS = {"torch", "transformers", "numpy", "pydantic", "psutil", "pynvml"}
 NAME = re.compile(r"[\w.-]+")  # the name of a package, with which a requirement begins
 EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
 IN_CLONE = "make setup"
@@ -38,6 +41,23 @@ def check_torch() -> None:
         oldest, release = re.search(r"\btorch\b[^;]*>=(\d+)\.(\d+)", required), re.match(r"(\d+)\.(\d+)", version)
         if oldest and release and tuple(map(int, release.groups())) < tuple(map(int, oldest.groups())):
             raise ImportError(f"version {version} is too old", name="torch")
+
+
+def check_this_folder() -> None:
+    """Raise UserError where a file of this folder is imported by ranks (`python -m`) in place of a module."""
+    here = Path.cwd()
+    files = {file.stem: file for file in here.glob("*.py")} | {
+        file.parent.name: file.parent for file in here.glob("*/__init__.py")
+    }
+    modules = OF_RANKS | (sys.stdlib_module_names & sys.modules.keys())
+    names = sorted(files.keys() & modules)
+    if not names or os.environ.get("PYTHONSAFEPATH"):
+        return
+    code = "import sys; print(*sys.modules)"  # what Python imports before it looks into this folder
+    at_start = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
+    for name in names:
+        if name not in at_start:
+            raise UserError(f"{files[name]} is imported by all ranks in place of the module {name}: rename it")
 
 
 def unusable_library(error: BaseException) -> str | None:

@@ -16,7 +16,7 @@ from scaleproof.cli.arguments import (
     add_results_option,
     add_subcommands,
 )
-from scaleproof.cli.libraries import check_torch
+from scaleproof.cli.libraries import check_this_folder, check_torch
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
 from scaleproof.ground.files import write_json
@@ -38,7 +38,7 @@ Planned = TypeVar("Planned", "Cell", "SharedJob")
 
 def train(args: argparse.Namespace) -> None:
     """Make one run of a cell and print its rate. Raises UserError, whose message is in the run's log as well."""
-    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_of_run
     from scaleproof.ground.records.run import LOG, METRICS
     from scaleproof.measure.launch.run import run_cell
 
@@ -48,7 +48,7 @@ def train(args: argparse.Namespace) -> None:
             args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)]
         )
         with stoppable("this run will be repeated"):
-            plan = _plan_run(loaded, cell, args.repeat, args.tokens)
+            plan = _plan_run(loaded, cell, args.repeat, args.tokens or tokens_of_run(args.results, cell))
             metrics = run_cell(plan, args.out, read=args.read_log)
             _refuse_broken_torch(loaded.cell(args.cell), metrics, args.out)
     except UserError as error:
@@ -101,6 +101,7 @@ def _check_before_run(cell: "Cell", tokens: Path) -> None:
 
     if cell.command is None:
         check_torch()
+        check_this_folder()
         check_token_files(tokens)
 
 
@@ -116,7 +117,7 @@ def _refuse_broken_torch(cell: "Cell", metrics: "Timed | Failed", out: Path) -> 
     if tried.returncode > 0 and (lines := tried.stderr.strip().splitlines()):
         for name in (METRICS, STEPS, LAUNCHER):
             (out / name).unlink(missing_ok=True)
-        raise ImportError(lines[-1], name="torch")
+        raise ImportError(lines[-1].removeprefix("ImportError: "), name="torch")
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
@@ -173,7 +174,7 @@ def stoppable(consequence: str) -> Iterator[None]:
 
 def reference(args: argparse.Namespace) -> None:
     """Replay the first steps of a workload. Raises UserError where the campaign has no workload named as `--out`."""
-    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_of_run
     from scaleproof.measure.launch.replay import replay_cell
     from scaleproof.measure.launch.replayed_cells import cells_by_workload
 
@@ -182,8 +183,9 @@ def reference(args: argparse.Namespace) -> None:
     cell = cells_by_workload(loaded.cells).get(workload)
     if cell is None:
         raise _changed(args.campaign, f"workload {workload}")
-    _check_before_run(cell, args.tokens)
-    replayed = replay_cell(cell, loaded.name, args.tokens, loaded.time_limit_s)
+    tokens = args.tokens or tokens_of_run(args.results, cell)
+    _check_before_run(cell, tokens)
+    replayed = replay_cell(cell, loaded.name, tokens, loaded.time_limit_s)
     write_json(args.out, replayed.model_dump(mode="json"))
     steps = f"{len(replayed.losses)} of {replayed.total_steps} steps"
     print(f"{replayed.workload}: {steps} in {seconds(replayed.seconds, 1)}")
@@ -193,7 +195,7 @@ def reference(args: argparse.Namespace) -> None:
 
 def pairs(args: argparse.Namespace) -> None:
     """Make all pairs of one A/B comparison. Raises UserError where it was changed meanwhile."""
-    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_of_run
     from scaleproof.measure.launch.pairs import first_pair, run_pairs
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.trainer.request import PlannedRun
@@ -202,13 +204,14 @@ def pairs(args: argparse.Namespace) -> None:
     name = args.comparison
     a, b = look_up_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
-    _check_before_run(a, args.tokens)
+    tokens = args.tokens or tokens_of_run(args.results, a)
+    _check_before_run(a, tokens)
     witnessed_pair = first_pair(comparison)  # number of the first A/B pair: its runs make steps again, to be checked
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
         """Make the run of one arm of pair number `pair`, and publish it in `out`."""
         witness_steps = loaded.count_witness_steps(cell, comparison.pairs) if pair == witnessed_pair else 0
-        plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, pair, witness_steps)
+        plan = PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, pair, witness_steps)
         metrics = run_one_of_several(plan, out, args.read_log)
         _refuse_broken_torch(cell, metrics, out)
         return metrics
@@ -240,14 +243,17 @@ def shared_job(args: argparse.Namespace) -> None:
 
 def retry(args: argparse.Namespace) -> None:
     """Remove failed runs and traces, or all that `--cell` names, and print what repeats them. Raises UserError."""
+    from scaleproof.ground.campaign.campaign_paths import check_same_folder
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.retry import ALL, remove_failed
     from scaleproof.ground.records.run import METRICS
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
+    args.cell = [name.strip() for names in args.cell for name in names.split(",")]  # of slugs none has a comma
     if ALL in args.cell:
         args.cell = [cell.slug for cell in loaded.cells]
+    check_same_folder(args.campaign, args.results)
     runs = _chosen_runs(loaded, args)
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in args.cell]
     results_before = sorted(folder.iterdir())
@@ -388,5 +394,5 @@ def add_stages(stages: Group) -> None:
 def _add_training_options(stage: argparse.ArgumentParser) -> None:
     add_results_option(stage)
     stage.set_defaults(read_log=_read_log)
-    help_text = "folder of train.bin, val.bin and tokens.json; not for a command"
-    stage.add_argument("--tokens", type=path, default=Path(), metavar="DIR", help=help_text)
+    help_text = "folder of train.bin, val.bin and tokens.json (default: the cell's own)"
+    stage.add_argument("--tokens", type=path, metavar="DIR", help=help_text)

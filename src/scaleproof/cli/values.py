@@ -123,6 +123,14 @@ def file_to_read(text: str) -> Path:
     return place
 
 
+def record_to_read(text: str) -> Path:
+    """Return `text` as the path of a record that the workflow wrote. Raises ArgumentTypeError for other files."""
+    place = file_to_read(text)
+    if place.suffix != ".json":
+        raise argparse.ArgumentTypeError(f"{place} is no record, which ends with .json")
+    return place
+
+
 def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     """Return `text` as the path of a file to write. Raises ArgumentTypeError.
 

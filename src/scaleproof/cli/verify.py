@@ -203,7 +203,7 @@ def why(args: argparse.Namespace) -> None:
     """Print where one figure of a report comes from: value, formula, files. Raises UserError for an unknown figure."""
     from scaleproof.verify.campaign import why
 
-    print(why(args.results, args.figure))
+    print(why(args.results, args.figure.rpartition("#")[2]))  # of an address, report.html#cells/...
 
 
 def publish(args: argparse.Namespace) -> None:

@@ -29,7 +29,8 @@ GRACE_S = 5  # between asking Snakemake to end and killing it; a Snakemake that 
 LAST_CHARACTERS = 1500  # of the output of a Snakemake that fails
 FAILED_LOG = re.compile(r"^ *log: (\S+) \(check log file\(s\) for error details\)$", re.MULTILINE)
 
-IMPORT_FAULT = re.compile(r"^(?:ImportError|ModuleNotFoundError): (.*)$", re.MULTILINE)
+IMPORT_FAULT = re.compile(r"(?:^|\()(?:ImportError|ModuleNotFoundError): (.*?)\)?$", re.MULTILINE)
+PROTECTED = re.compile(r"^ProtectedOutputException .*?affected files:\s+(\S.*?)$", re.MULTILINE | re.DOTALL)
 FILE_FAULT = re.compile(r"^\w*Error: \[Errno (\d+)\] ([^:\n]+): '([^'\n]+)'$", re.MULTILINE)
 
 
@@ -159,6 +160,8 @@ def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> No
         raise OSError(int(fault[1]), fault[2], fault[3])
     if not stage_text and (fault := IMPORT_FAULT.search(output)):
         raise ImportError(fault[1], name="snakemake")
+    if fault := PROTECTED.search(output):
+        raise UserError(f"{of}{fault[1]} is closed to changes: its folder is read-only, or its disk is")
     banner = f"snakemake {' '.join(words[:5])} ended with exit code {process.returncode}:\n"
     _, _, output = output.rpartition("__main__.py: error: ")  # drops the usage of all options
     raise UserError(of + (stage_text or banner + output.strip()[-LAST_CHARACTERS:]))

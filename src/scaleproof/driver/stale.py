@@ -132,6 +132,8 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     of_campaign = results / loaded.name
     cause = _cause(view, of_campaign, {*beside, *records.values(), *(folder / METRICS for folder, _ in finished)})
     differences = check_manifest(of_campaign) if (of_campaign / MANIFEST).exists() else []
+    named_there = [of_campaign / one.file for one in differences]  # by the manifest, and derived from runs
+    lost += [path for path in named_there if path in view and path not in {*lost, *beside} and not path.exists()]
     files_with_other_ends = {of_campaign / one.file for one in differences if LINE_ENDS in one.problem}
     sha256 = cache(sha256_of)  # the runs of a command have its files in common
     runs = []

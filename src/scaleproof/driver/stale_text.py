@@ -106,7 +106,7 @@ def _words_for_lost_files(stale: StaleRuns) -> list[str]:
     if forced or any(path.parent.name not in DRAWN for path in stale.lost):
         files.append(str(report))
     force_options = ["--forcerun", *forced, "--"] if forced else []
-    return [options_for(report), *force_options, *files]
+    return [options_for(report), *force_options, *dict.fromkeys(files)]
 
 
 def _measured_again_text(stale: StaleRuns) -> str:

@@ -59,7 +59,7 @@ def check_config_name(config: Mapping[str, Any]) -> None:
 def check_start(cores: int | None) -> None:
     """Raise UserError where Snakemake would wait for ever (0 `cores`), or could not work in this folder."""
     if cores == 0:
-        raise UserError("--cores 0 starts nothing; give the number of cores, as in --cores 2")
+        raise UserError("--cores 0, or --jobs 0, starts nothing; give the number of cores, as in --cores 2")
     if set("{}") & set(str(Path.cwd())):
         raise UserError(
             f"{Path.cwd()}: Snakemake takes braces in the name of a folder for a variable: rename the folder"

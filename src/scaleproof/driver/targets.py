@@ -107,7 +107,7 @@ def refuse_target(target: str, path: str, patterns: Iterable[str], names: Mappin
         meant = [*mended, below[0]] if len(below) == 1 else [*mended, "report.html"] * ("report.html" in below)
     hint = f' Did you mean "{RESULTS.joinpath(*meant)}"?' if meant else ""
     if given[1:2] == ["runs"] and not names["runs/cell"]:
-        hint = f" Runs here are made several in a job (resources); all of them: {RESULTS / given[0] / 'runs.csv'}"
+        hint = f" Runs here are made several in a job (resources); all of them: {RESULTS / given[0] / 'runs.csv'}."
     if writer := WRITERS.get(given[0]):
         hint = f" It is written by: scaleproof {writer}"
 

@@ -59,8 +59,8 @@ def folder_of(path: Path) -> Path:
             raise UserError(f"{made}scaleproof stale" + results_option(folder.parent))
         what = _not_results(path, folder)
         hint = _campaign_hint(path) or f" Of other programs: scaleproof audit {path}" * path.is_file()
-        if not hint and path.parent == RESULTS:  # nothing was measured yet, or the name is that of no campaign
-            raise missing_file(path / page.FILE)
+        if not hint and path.parent == RESULTS and not (path.is_symlink() or RESULTS.is_file()):
+            raise missing_file(path / page.FILE)  # nothing was measured yet, or the name is that of no campaign
         raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{hint}")
     if path != folder and path.name not in (*FILES, MANIFEST):
         raise UserError(f"{path} is none of the files that are verified with {folder}; give that folder")
@@ -71,7 +71,8 @@ def _not_results(path: Path, folder: Path) -> str:
     """Return in words why `path` is no campaign's results. `folder`: `path` itself, or the folder of that file."""
     if fault := path_fault(path):
         # Without its hint, which `_campaign_hint` gives instead, and without the marks that join it to a path.
-        return fault.removesuffix(nearest_path(path)).strip(" :.")
+        words = fault.removesuffix(nearest_path(path)).strip(" :.")
+        return f"it {words}" if words.startswith("is ") else words
     if path.is_file() and not path.stat().st_size:
         return "it is an empty file"
     if path.suffix in ARCHIVES:

@@ -29,9 +29,8 @@ def fingerprint_of(key: Path) -> str:
     done = _ssh_keygen(["-l", "-f", str(key)])
     match = re.search(r"SHA256:\S+", done.stdout)
     if done.returncode or not match:
-        raise UserError(
-            f"{key} (option --sign) is no SSH key: {done.stderr.strip()[:300]}; make one: ssh-keygen -t ed25519"
-        )
+        fault = done.stderr.strip()[:300].rstrip(".")
+        raise UserError(f"{key} (option --sign) is no SSH key: {fault}; make one: ssh-keygen -t ed25519")
     return match[0]
 
 

@@ -27,7 +27,11 @@ def test_a_resource_without_a_value_is_named(tmp_path, value):
 
 @pytest.mark.parametrize(
     ("settings", "name"),
-    [("executor: slurmm", "slurm"), ("executor: scaleproof\nset-resources: {trian: {mem_mb: 1}}", "train")],
+    [
+        ("executor: slurmm", "slurm"),
+        ("executor: scaleproof\nset-resources: {trian: {mem_mb: 1}}", "train"),
+        ("executor: scaleproof\nset-resources: {trainn: {mem_mb: 1}}", "train"),
+    ],
 )
 def test_a_misspelt_executor_and_a_short_rule_are_named(tmp_path, settings, name):
     (tmp_path / "profile.v9+.yaml").write_text(f"{settings}\n")
@@ -39,7 +43,7 @@ def test_a_misspelt_executor_and_a_short_rule_are_named(tmp_path, settings, name
     "settings",
     [
         "executor: cluster-generic",
-        "set-resources: {trim: {mem_mb: 1}, pair: {mem_mb: 1}}",
+        "set-resources: {trim: {mem_mb: 1}, pair: {mem_mb: 1}, train2: {mem_mb: 1}}",
         "__use_yte__: true\njobs: ?4 * 5",
     ],
 )
@@ -81,8 +85,8 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
             "default-resources: {partition: gpu}",
             'knows "partition". Did you mean "slurm_partition"',
         ),
-        ("max-jobz: 5", 'line 2: snakemake has no option "max-jobz"; those of a plugin need it installed'),
-        ("slurm-requeue: true", 'line 2: snakemake has no option "slurm-requeue"; those of a plugin'),
+        ("max-jobz: 5", 'line 2: snakemake has no option "max-jobz". Those of a plugin need it installed'),
+        ("slurm-requeue: true", 'line 2: snakemake has no option "slurm-requeue". Those of a plugin'),
         ("keep-going: maybe", "line 2: keep-going cannot be 'maybe'; allowed: true, false"),
         ("scheduler: ilpp", "line 2: scheduler cannot be 'ilpp'; allowed: greedy, ilp"),
         (
@@ -92,7 +96,11 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
         ("scaleproof-variables: {A: 1}", "line 2: scaleproof-variables cannot be .* a word or a number"),
         ("scaleproof-array-jobs: trian", 'line 2: the workflow has no rule "trian". Did you mean "train"'),
         ("resources: {gpu: z}", "line 2: resources: Resource 'gpu' was given value 'z'"),
-        ("partition: gpu", 'no option "partition"; .* goes under default-resources of the profile, as slurm_partition'),
+        ("slurm_account: ml", r'no option "slurm_account"\. It goes under default-resources of the profile'),
+        (
+            "partition: gpu",
+            r'no option "partition"\. It goes under default-resources of the profile, as slurm_partition',
+        ),
         ("default-resources:\n- slurm_partition: gpu", "line 2: default-resources .* or a list of NAME=VALUE"),
         ("default-resources: {slurm_account: <account>}", "cannot be '<account>'; allowed: what this placeholder"),
         ("scaleproof-variables: MY MODE; rm", "line 2: scaleproof-variables cannot be 'MODE;'; allowed: names of"),

@@ -222,6 +222,17 @@ def test_the_keys_of_a_row_that_are_not_indented_are_one_fault(tmp_path):
     assert [*faults] == ["empty"]
 
 
+def test_a_folder_of_runs_means_its_campaign(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Path("results/demo/runs/ddp-n1x2")
+    run.mkdir(parents=True)
+    Path("config/campaigns").mkdir(parents=True)
+    Path("config/campaigns/demo.yaml").write_text("title: x\n")
+    hint = 'not a campaign file. Did you mean "config/campaigns/demo.yaml"?'
+    assert hint in str(no_campaign_error(run))
+    assert "Did you mean" not in str(no_campaign_error(Path("results/others/runs")))
+
+
 def test_the_table_of_corpora_is_no_campaign_whose_file_is_gone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in (*RESERVED, "mine"):

@@ -89,10 +89,11 @@ class SnakemakeProfile:
         self._check_names(("executor",), [str(self.settings.get("executor"))], EXECUTORS, "there is no executor")
         for name, value in self.settings.items():
             if name not in long_names:
-                fault = f'snakemake has no option "{shortened(str(name))}"; those of a plugin need it installed.'
+                fault = f'snakemake has no option "{shortened(str(name))}".'
                 is_of_plugin = str(name).partition("-")[0] in EXECUTORS
-                near = "" if is_of_plugin else OF_RESOURCES.get(name) or did_you_mean(name, sorted(long_names))
-                raise UserError(f"{self._lines.place_prefix(self.path, (name,))}{fault}{near}")
+                near = "" if is_of_plugin else did_you_mean(name, sorted(long_names))
+                advice = OF_RESOURCES.get(name) or f" Those of a plugin need it installed.{near}"
+                raise UserError(f"{self._lines.place_prefix(self.path, (name,))}{fault}{advice}")
             option = options[f"--{name}"]
             word = WORDS_FOR_ALL.get(name)  # in place of a number: "all" cores
             takes_number = word is not None or option.type is int
@@ -159,8 +160,7 @@ class SnakemakeProfile:
         """Check the names at a place of the profile. Raises UserError for a name within two letters of a known one."""
         for key in names:
             near = [name for name in sorted(known) if edit_distance(key, name) <= min(2, len(str(key)) - 1)]
-            # A rule without "_" in its name ("pair") may be another workflow's, unless it has a known rule's letters.
-            likely = [name for name in near if "rule" not in what or "_" in name or sorted(key) == sorted(name)]
+            likely = [name for name in near if "rule" not in what or _is_misspelt_rule(key, name)]
             if key not in known and likely:
                 where = self._lines.place_prefix(self.path, (*place, key))
                 nearest = min(likely, key=lambda name: edit_distance(key, name))
@@ -235,6 +235,13 @@ class SnakemakeProfile:
         """Return the error for a value that a key of the profile cannot have. `place`: the keys down to it."""
         where = f"{self._lines.place_prefix(self.path, place)}{dotted(place)}"
         return UserError(f"{where} cannot be {shortened(repr(value))}; allowed: {allowed}")
+
+
+def _is_misspelt_rule(key: str, rule: str) -> bool:
+    """Return whether `key`, within two letters of our `rule`, means it; "pair", "train2" may be another workflow's."""
+    endings = "s_0123456789"
+    is_slip = len(rule) >= 5 and edit_distance(key, rule) == 1 and key.rstrip(endings) != rule.rstrip(endings)
+    return "_" in rule or sorted(key) == sorted(rule) or is_slip
 
 
 def _no_profile_error(folder: Path) -> UserError:

@@ -19,10 +19,12 @@ GPU_OPTIONS = ("gres", "gpus-per-node", "none")
 OTHER_KEYS = ("container", "anonymous", "profile")  # of Snakemake's config, which the Snakefile reads itself
 ELSEWHERE = " It goes under default-resources of the profile, as {}."
 TARGET = " The campaign is chosen by the target: {command}."
+# Resources that a profile gives its jobs; the others are the campaign's business.
+OF_SITE = ("constraint", "qos", "slurm_account", "slurm_partition", "lsf_queue", "lsf_project")
 OF_RESOURCES = {
+    **{name: ELSEWHERE.format(name) for name in OF_SITE},
     "partition": ELSEWHERE.format("slurm_partition"),
     "account": ELSEWHERE.format("slurm_account"),
-    "qos": ELSEWHERE.format("qos"),
 }
 # What people look for in Snakemake's config -> where it goes.
 OF_OTHERS = {

@@ -62,9 +62,10 @@ def _campaigns_near(path: Path) -> list[Path]:
 
 def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
     """Find the campaign that `path` may mean: one of the same name in config/campaigns, else the nearest name."""
-    same = CAMPAIGNS / f"{path.name.partition('.')[0]}.yaml"  # demo.yaml for demo, demo.yml and demo.yaml.bak
-    if same.is_file() and same != path:
-        return same
+    # demo.yaml for demo, demo.yml, demo.yaml.bak and results/demo/runs/ddp-n1x2
+    same = (CAMPAIGNS / f"{part.partition('.')[0]}.yaml" for part in reversed(path.parts))
+    if named := next((file for file in same if file.is_file() and file != path), None):
+        return named
     nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
     return next((file for file in campaigns if file.stem == nearest_stem), None)
 
@@ -79,6 +80,14 @@ def other_folder_hint() -> str:
         return "" if (here / CAMPAIGNS).is_dir() else f"; {CAMPAIGNS} is a file, not a folder"
     outer = next((folder for folder in here.parents if (folder / CAMPAIGNS).is_dir()), None)
     return "" if outer is None else f"; this is {here}, and campaigns are in {outer / CAMPAIGNS}: cd {outer}"
+
+
+def check_same_folder(campaign: Path, results: Path) -> None:
+    """Raise UserError where a `campaign` is of another folder than this one, whose `results` a command would remove."""
+    file = Path(os.path.abspath(campaign))
+    root = file.parents[2] if file.parent.parts[-2:] == CAMPAIGNS.parts else Path.cwd()
+    if Path(os.path.abspath(results)).parent == Path.cwd() != root:
+        raise UserError(f"{campaign} is of another folder, and {results} is of this one: cd {root}")
 
 
 def has_title(path: Path) -> bool:

@@ -292,7 +292,8 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
         path = path.with_suffix(".yml")  # refused with the right name
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
-        raise UserError(f"{path}: {no_such('campaign', name, names, 'Campaigns')}{other_folder_hint()}")
+        elsewhere = other_folder_hint() or f"; this is {Path.cwd()}, without {CAMPAIGNS}" * (not CAMPAIGNS.is_dir())
+        raise UserError(f"{path}: {no_such('campaign', name, names, 'Campaigns')}{elsewhere}")
     return LoadedCampaign(path, results)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_to_write, path, results_folder, text
-from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.errors import UserError, path_fault, plural, shortened
 from scaleproof.ground.json_faults import NEWER, UNREADABLE
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
@@ -111,7 +111,7 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     later_copies = copies & later
     stray = [names for names in folders if not REPEAT.fullmatch(names[1]) or f"runs/{'/'.join(names)}" in later_copies]
     others = dict.fromkeys("/".join(names) for names in stray)
-    runs = dict.fromkeys("/".join(names) for names in folders if names not in stray)
+    runs = _words_of_retry(folder, ["/".join(names) for names in folders if names not in stray])
     is_derived = any((names[0] != "runs" and len(names) == 1) or names[0] in ("tables", "charts") for names in parts)
     campaign = CAMPAIGNS / f"{folder.name}.yaml"
     cures = []
@@ -130,6 +130,19 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     if campaign.is_file():
         cures += beside_again(folder, [d.file for d in differences if d.file not in no_cure])
     return cures
+
+
+def _words_of_retry(folder: Path, runs: Sequence[str]) -> list[str]:
+    """Return the fewest words by which `retry` names `runs`, each CELL/repK: a cell none of whose other runs is there.
+
+    "all" where no other run of the results in `folder` is there, of any cell.
+    """
+    sound = {f"{place.parent.name}/{place.name}" for place in folder.glob("runs/*/rep*")} - set(runs)
+    words = []
+    for cell, of_cell in group_by(dict.fromkeys(runs), lambda run: run.partition("/")[0]).items():
+        is_whole = len(of_cell) > 1 and not any(run.startswith(f"{cell}/") for run in sound)
+        words += [cell] if is_whole else of_cell
+    return words if sound or len(words) < 2 else ["all"]
 
 
 def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int, int]:
@@ -183,6 +196,8 @@ def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
             names = ", ".join(os.path.relpath(file, parent) for file in of_parent[:SHOWN])
             more = ", ..." if len(of_parent) > SHOWN else ""
             line = f"{parent or 'results'}: {len(of_parent)} files are missing: {names}{more}"
+            if parent and (folder / parent).is_symlink():  # which leads nowhere
+                line = f"{parent}{path_fault(folder / parent)}"
             line_of_file |= dict.fromkeys(of_parent, line)
     return line_of_file
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from scaleproof.ground.pointers import pointer_fault
+
 Part = TypeVar("Part")
 BEGIN = re.compile(r"""^(?:\{\s*(?:["}]|$)|\[\s*(?:[\[{"\]]|$))""", re.MULTILINE)  # of an object or a list
 
@@ -38,6 +40,7 @@ WORDS = {
 }
 
 
+NO_COMMA = "no comma is between the names in its first line"
 UNREADABLE = "not readable"  # how `verify` says that a file is damaged
 NEWER = "it was written by a newer version of scaleproof"
 
@@ -54,6 +57,12 @@ def newer_version(place: str, value: str, allowed: str) -> str:
     if not known or there <= max(known):
         return ""
     return f"is {value}: {NEWER}; this one reads {' to '.join(dict.fromkeys((numbers[1], numbers[-1])))}"
+
+
+def fault_of_heading(text: str) -> str:
+    """Return why the first line of a text has no names of columns: a pointer, a merge conflict, a page, no comma."""
+    marks = (reason for start, reason in REASONS.items() if start.startswith("<") and text.lstrip().startswith(start))
+    return pointer_fault(text) or next(marks, NO_COMMA)
 
 
 def keys_given_twice(text: str | bytes) -> list[str]:
@@ -103,6 +112,8 @@ def _reason(text: str, position: int, problem: str) -> str:
         return "it is text, not JSON"
     if rest.startswith(("]", "}")) and before.endswith(","):
         return "the comma before it has nothing behind it"
+    if rest[:1].isdigit() and re.search(r"\d,$", text[:position]):
+        return "a decimal comma? Numbers of JSON have a point"
     is_behind_end = problem.startswith(("Extra data", "trailing characters"))
     if is_behind_end and rest.startswith(","):
         return "JSON lines have no commas between them; a list of objects stands in [ and ]"

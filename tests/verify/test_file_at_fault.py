@@ -1,0 +1,92 @@
+"""`scaleproof verify` names the file that was changed, in what it is now, and accuses no file that was not."""
+
+import gzip
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import scaleproof
+
+PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
+RUN = "runs/ddp-n1x2/rep1"
+METRICS = f"{RUN}/training_metrics.json"
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:12\n"
+
+Change = Callable[[Path], None]
+
+
+def rewritten(file: str, change: Callable[[str], str]) -> Change:
+    def rewrite(folder: Path) -> None:
+        (folder / file).write_text(change((folder / file).read_text()))
+
+    return rewrite
+
+
+def encoded(file: str, encode: Callable[[bytes], bytes]) -> Change:
+    def rewrite(folder: Path) -> None:
+        (folder / file).write_bytes(encode((folder / file).read_bytes()))
+
+    return rewrite
+
+
+def packed_steps(folder: Path) -> None:
+    steps = folder / f"{RUN}/steps.csv"
+    steps.with_name("steps.csv.gz").write_bytes(gzip.compress(steps.read_bytes()))
+    steps.unlink()
+
+
+def cell_of_a_lost_disk(folder: Path) -> None:
+    shutil.rmtree(folder / "runs/ddp-n1x2")
+    (folder / "runs/ddp-n1x2").symlink_to("/scratch/gone")
+
+
+@pytest.mark.parametrize(
+    ("change", "lines"),
+    [
+        # The hash of steps.csv in metrics that are not the run's says nothing of steps.csv.
+        (
+            rewritten(METRICS, lambda text: re.sub(r'("steps.csv": ")\w{64}', r"\g<1>" + "ab" * 32, text)),
+            [f"{METRICS}: sha256: is "],
+        ),
+        (encoded(METRICS, lambda data: data.decode().encode("utf-16")), [f"{METRICS}: not readable: it is not UTF-8"]),
+        (encoded(METRICS, gzip.compress), [f"{METRICS}: not readable: it is not UTF-8 text, but gzip data; changed"]),
+        (
+            rewritten(METRICS, lambda text: re.sub(r'(_sec": \d+)\.', r"\1,", text, count=1)),
+            [f"{METRICS}: not readable: no JSON, or cut off (line "],
+        ),
+        (
+            rewritten(f"{RUN}/steps.csv", lambda text: text.replace(",", "\t")),
+            [f"{RUN}/steps.csv: not readable: no comma is between the names in its first line; changed"],
+        ),
+        (rewritten("cells.csv", lambda _: ""), ["cells.csv: not readable: it is empty; changed"]),
+        (
+            rewritten("cells.csv", lambda text: f"<<<<<<< HEAD\n{text}=======\n>>>>>>> theirs\n"),
+            ["cells.csv: not readable: a merge conflict of git?; changed"],
+        ),
+        (
+            rewritten("cells.csv", lambda _: POINTER),
+            ["cells.csv: not readable: a pointer of Git LFS, not the file itself; fetch it with: git lfs pull"],
+        ),
+        (
+            rewritten("cells.csv", lambda text: text.replace(",findings", ",mine", 1)),
+            ["cells.csv: "],
+        ),
+        (
+            rewritten("losses.csv", lambda text: re.sub(r"ddp-n1x2,\d+,window,4,.*\n", "", text)),
+            ["losses.csv: ddp-n1x2, step 4: this row is missing in the table; changed"],
+        ),
+        (packed_steps, [f"{RUN}/steps.csv: is missing; steps.csv.gz is there"]),
+        (cell_of_a_lost_disk, ["runs/ddp-n1x2 is a link to /scratch/gone, which leads nowhere"]),
+    ],
+)
+def test_the_file_at_fault_is_named_alone(tmp_path: Path, change: Change, lines: list[str]) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    change(tmp_path / "demo")
+    done = scaleproof("verify", "demo", cwd=tmp_path)
+    *printed_lines, last = done.stdout.splitlines()
+    assert (done.returncode, last[:4]) == (1, "FAIL")
+    assert len(printed_lines) == len(lines), done.stdout
+    for printed_line, line in zip(printed_lines, lines, strict=True):
+        assert printed_line.startswith(line)

@@ -90,3 +90,31 @@ def test_the_file_at_fault_is_named_alone(tmp_path: Path, change: Change, lines:
     assert len(printed_lines) == len(lines), done.stdout
     for printed_line, line in zip(printed_lines, lines, strict=True):
         assert printed_line.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("lost_runs", "words"),
+    [
+        ("ddp-n1x2/rep[12]", "--cell ddp-n1x2/rep1 --cell ddp-n1x2/rep2 &&"),
+        ("ddp-n1x2/rep*", "--cell ddp-n1x2 &&"),
+        ("*/rep*", "--cell all &&"),
+    ],
+)
+def test_the_command_that_measures_again_names_whole_cells(tmp_path: Path, lost_runs: str, words: str) -> None:
+    folder = tmp_path / "results/demo"
+    shutil.copytree(PUBLISHED, folder)
+    (folder / "campaign.yaml").unlink()
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "config/campaigns/demo.yaml").touch()
+    for run in folder.glob(f"runs/{lost_runs}"):
+        (run / "steps.csv").unlink()
+    assert f"retry config/campaigns/demo.yaml {words}" in scaleproof("verify", "results/demo", cwd=tmp_path).stdout
+
+
+def test_runs_without_a_report_are_told_how_to_make_one(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED / "runs", tmp_path / "results/demo/runs")
+    done = scaleproof("verify", "results/demo", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "report.html: there is no report yet; it is made by: snakemake --cores 2 results/demo/"
+    )

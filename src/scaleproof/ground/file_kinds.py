@@ -32,7 +32,7 @@ KINDS = {
     b"\x93NUMPY": Kind("an array of NumPy", "table"),
     b"\xd0\xcf\x11\xe0": Kind("an old or encrypted Office document", "document"),
     b"%PDF": Kind("a PDF", "document"),
-    b"{\\rtf": Kind("a text in RTF", "document"),
+    b"{\\rtf": Kind("RTF", "document"),
     b"\x89PNG": Kind("a picture", "picture"),
     b"\xff\xd8\xff": Kind("a picture", "picture"),
 }

@@ -37,6 +37,11 @@ def packed_steps(folder: Path) -> None:
     steps.unlink()
 
 
+def run_of_another_day(folder: Path) -> None:
+    for file in ("RUN_COMPLETE.txt", "launcher_metadata.json"):
+        (folder / RUN / file).write_text((folder / RUN / file).read_text() + " \n")
+
+
 def cell_of_a_lost_disk(folder: Path) -> None:
     shutil.rmtree(folder / "runs/ddp-n1x2")
     (folder / "runs/ddp-n1x2").symlink_to("/scratch/gone")
@@ -76,6 +81,10 @@ def cell_of_a_lost_disk(folder: Path) -> None:
         (
             rewritten("losses.csv", lambda text: re.sub(r"ddp-n1x2,\d+,window,4,.*\n", "", text)),
             ["losses.csv: ddp-n1x2, step 4: this row is missing in the table; changed"],
+        ),
+        (
+            run_of_another_day,
+            [f"{RUN}: 2 files changed since the report was written: RUN_COMPLETE.txt, launcher_metadata.json"],
         ),
         (packed_steps, [f"{RUN}/steps.csv: is missing; steps.csv.gz is there"]),
         (cell_of_a_lost_disk, ["runs/ddp-n1x2 is a link to /scratch/gone, which leads nowhere"]),

@@ -137,8 +137,7 @@ def _words_of_retry(folder: Path, runs: Sequence[str]) -> list[str]:
     sound = {f"{place.parent.name}/{place.name}" for place in folder.glob("runs/*/rep*")} - set(runs)
     words = []
     for cell, of_cell in group_by(dict.fromkeys(runs), lambda run: run.partition("/")[0]).items():
-        is_whole = len(of_cell) > 1 and not any(run.startswith(f"{cell}/") for run in sound)
-        words += [cell] if is_whole else of_cell
+        words += of_cell if len(of_cell) < 2 or any(run.startswith(f"{cell}/") for run in sound) else [cell]
     return words if sound or len(words) < 2 else ["all"]
 
 

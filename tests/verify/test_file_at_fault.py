@@ -65,6 +65,14 @@ def cell_of_a_lost_disk(folder: Path) -> None:
             rewritten(f"{RUN}/steps.csv", lambda text: text.replace(",", "\t")),
             [f"{RUN}/steps.csv: not readable: no comma is between the names in its first line; changed"],
         ),
+        (
+            rewritten("runs.csv", lambda text: text + text),
+            ["runs.csv: not readable: the names of its columns stand in it twice; changed"],
+        ),
+        (
+            encoded("tables/strong.csv", lambda _: b"PK\x03\x04" + b"x" * 300),
+            ["tables/strong.csv: not readable: is a zip archive or an Office document, not text; unpack it"],
+        ),
         (rewritten("cells.csv", lambda _: ""), ["cells.csv: not readable: it is empty; changed"]),
         (
             rewritten("cells.csv", lambda text: f"<<<<<<< HEAD\n{text}=======\n>>>>>>> theirs\n"),

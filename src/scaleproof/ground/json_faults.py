@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from scaleproof.ground.file_kinds import no_text_fault
 from scaleproof.ground.pointers import pointer_fault
 
 Part = TypeVar("Part")
@@ -60,9 +61,9 @@ def newer_version(place: str, value: str, allowed: str) -> str:
 
 
 def fault_of_heading(text: str) -> str:
-    """Return why the first line of a text has no names of columns: a pointer, a merge conflict, a page, no comma."""
+    """Return why a text does not begin with names of columns: it is another file, has a merge conflict or no comma."""
     marks = (reason for start, reason in REASONS.items() if start.startswith("<") and text.lstrip().startswith(start))
-    return pointer_fault(text) or next(marks, NO_COMMA)
+    return pointer_fault(text) or no_text_fault(text[:40].encode()) or next(marks, NO_COMMA)
 
 
 def keys_given_twice(text: str | bytes) -> list[str]:

@@ -128,6 +128,8 @@ def csv_of(path: Path) -> list[dict[str, str]]:
         for values in lines:
             if None in values or None in values.values():  # so DictReader marks too many, or too few, values
                 raise ValueError(f"{path.name}, line {lines.line_num}: not as many values as names; cut off?")
+            if [*values] == [*values.values()]:
+                raise ValueError("the names of its columns stand in it twice")
             row = _Row(values)
             row.file = name
             rows.append(row)

@@ -22,6 +22,7 @@ REASONS = {
     "#": "JSON has no comments",
     "'": 'texts of JSON stand in double quotes, "so"',
     "\ufeff": "a byte order mark stands before it",
+    "\0": "zero bytes, as a crash leaves them",
     "<<<<<<<": "a merge conflict of git?",
     "<": "a page (HTML) or XML?",
     "True": "write true",

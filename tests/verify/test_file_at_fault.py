@@ -37,6 +37,11 @@ def packed_steps(folder: Path) -> None:
     steps.unlink()
 
 
+def forecast_by_hand(folder: Path) -> None:
+    (folder / "forecasts").mkdir()
+    (folder / "forecasts/mine.json").write_text('{"schema_version": "1.0"}')
+
+
 def run_of_another_day(folder: Path) -> None:
     for file in ("RUN_COMPLETE.txt", "launcher_metadata.json"):
         (folder / RUN / file).write_text((folder / RUN / file).read_text() + " \n")
@@ -94,6 +99,8 @@ def cell_of_a_lost_disk(folder: Path) -> None:
             run_of_another_day,
             [f"{RUN}: 2 files changed since the report was written: RUN_COMPLETE.txt, launcher_metadata.json"],
         ),
+        (encoded(f"{RUN}/steps.csv", lambda data: bytes(len(data))), [f"{RUN}/steps.csv: not readable: zero bytes"]),
+        (forecast_by_hand, ["forecasts/mine.json: sha256: is missing, its content gives "]),
         (packed_steps, [f"{RUN}/steps.csv: is missing; steps.csv.gz is there"]),
         (cell_of_a_lost_disk, ["runs/ddp-n1x2 is a link to /scratch/gone, which leads nowhere"]),
     ],

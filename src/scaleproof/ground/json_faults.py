@@ -63,7 +63,7 @@ def newer_version(place: str, value: str, allowed: str) -> str:
 
 def fault_of_heading(text: str) -> str:
     """Return why a text does not begin with names of columns: it is another file, has a merge conflict or no comma."""
-    marks = (reason for start, reason in REASONS.items() if start.startswith("<") and text.lstrip().startswith(start))
+    marks = (reason for start, reason in REASONS.items() if start[0] in "<\0" and text.lstrip().startswith(start))
     return pointer_fault(text) or no_text_fault(text[:40].encode()) or next(marks, NO_COMMA)
 
 

@@ -274,7 +274,7 @@ def running(tree: ast.AST) -> Iterator[ast.AST]:
 def test_a_table_does_not_depend_on_checks():
     """Types that are named in annotations alone are not code of a stage."""
     assert not {file for file in listed("tables") if file.startswith("conclude/checks/")}
-    assert len(listed("tables")) < 20
+    assert len(listed("tables")) <= 20
 
 
 def test_imports_are_read_as_python_reads_them():

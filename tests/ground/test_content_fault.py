@@ -53,6 +53,8 @@ def test_what_a_file_is_instead(tmp_path, name, text, fault):
         ('{"a": 1, // one\n "b": 2}', "JSON has no comments"),
         ('[\n {"a": 1},\n]', "the comma before it has nothing behind it"),
         ("{'a': 1}", 'texts of JSON stand in double quotes, "so"'),
+        ('{"a": 1,5, "b": 2}', "a decimal comma? Numbers of JSON have a point"),
+        ("\0" * 9, "zero bytes, as a crash leaves them"),
         ('{"a": True}', "write true"),
         ('{"a": None}', "write null"),
         (

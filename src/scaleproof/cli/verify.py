@@ -3,13 +3,13 @@
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, chart_to_write, file_to_read, folder_to_write, path, results_folder, text
-from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.errors import UserError, path_fault, plural, shortened
 from scaleproof.ground.json_faults import NEWER, UNREADABLE
 from scaleproof.ground.number_format import integer, span_text
 from scaleproof.ground.records.grouping import group_by
@@ -111,7 +111,7 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     later_copies = copies & later
     stray = [names for names in folders if not REPEAT.fullmatch(names[1]) or f"runs/{'/'.join(names)}" in later_copies]
     others = dict.fromkeys("/".join(names) for names in stray)
-    runs = dict.fromkeys("/".join(names) for names in folders if names not in stray)
+    runs = _words_of_retry(folder, ["/".join(names) for names in folders if names not in stray])
     is_derived = any((names[0] != "runs" and len(names) == 1) or names[0] in ("tables", "charts") for names in parts)
     campaign = CAMPAIGNS / f"{folder.name}.yaml"
     cures = []
@@ -130,6 +130,15 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     if campaign.is_file():
         cures += beside_again(folder, [d.file for d in differences if d.file not in no_cure])
     return cures
+
+
+def _words_of_retry(folder: Path, runs: Sequence[str]) -> list[str]:
+    """Return the fewest words by which `retry` names `runs` (CELL/repK): CELL, or "all", where no others are there."""
+    sound = {f"{place.parent.name}/{place.name}" for place in folder.glob("runs/*/rep*")} - set(runs)
+    words = []
+    for cell, of_cell in group_by(dict.fromkeys(runs), lambda run: run.partition("/")[0]).items():
+        words += of_cell if len(of_cell) < 2 or any(run.startswith(f"{cell}/") for run in sound) else [cell]
+    return words if sound or len(words) < 2 else ["all"]
 
 
 def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int, int]:
@@ -161,14 +170,19 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     edited = {d.file for d in of_files} & {d.file for d in to_print if d not in of_files}  # more is said of these
     to_print = [d for d in to_print if d not in of_files or d.file not in edited]
 
-    line_of_missing = _lines_on_missing(folder, missing_files)
+    line_of_file = _lines_on_missing(folder, missing_files)
+    changed_files = [
+        d.file for d in to_print if d in of_files and d.problem.startswith(CHANGES) and d.file.count("/") > 1
+    ]
+    line_of_file |= _lines_on_folders(changed_files, os.path.dirname, CHANGED)
     lines = []
     # By the first part of the path: a file, or a folder of results.
     for first_part, of_part in group_by(to_print, lambda difference: difference.file.partition("/")[0]).items():
         own_lines: dict[str, None] = {}  # each line once: one line may be on many missing files
         for difference in of_part:
             line = f"{difference}; {CHANGED}" if difference.file in edited else str(difference)
-            own_lines[line_of_missing.get(difference.file, line) if _is_missing_file(difference) else line] = None
+            is_of_whole_file = _is_missing_file(difference) or difference in of_files
+            own_lines[line_of_file.get(difference.file, line) if is_of_whole_file else line] = None
         lines += list(own_lines)[:SHOWN]
         if len(own_lines) > SHOWN:
             lines.append(f"{first_part}: and {len(own_lines) - SHOWN} more")
@@ -177,12 +191,20 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
 
 def _lines_on_missing(folder: Path, files: list[str]) -> dict[str, str]:
     """Return missing file -> one line on all missing files of its folder, for folders with several of them."""
+    parents = {file: _folder_of_missing(folder, file) for file in files}
+    lost_links = {file: parent for file, parent in parents.items() if parent and (folder / parent).is_symlink()}
+    lines = _lines_on_folders(files, parents.__getitem__, "are missing")
+    return lines | {file: f"{link}{path_fault(folder / link)}" for file, link in lost_links.items()}
+
+
+def _lines_on_folders(files: Sequence[str], folder_of: Callable[[str], str], what: str) -> dict[str, str]:
+    """Return file -> one line that all `files` of its folder are or did `what`, for folders with several of them."""
     line_of_file: dict[str, str] = {}
-    for parent, of_parent in group_by(files, lambda file: _folder_of_missing(folder, file)).items():
+    for parent, of_parent in group_by(files, folder_of).items():
         if len(of_parent) > 1:
             names = ", ".join(os.path.relpath(file, parent) for file in of_parent[:SHOWN])
             more = ", ..." if len(of_parent) > SHOWN else ""
-            line = f"{parent or 'results'}: {len(of_parent)} files are missing: {names}{more}"
+            line = f"{parent or 'results'}: {len(of_parent)} files {what}: {names}{more}"
             line_of_file |= dict.fromkeys(of_parent, line)
     return line_of_file
 

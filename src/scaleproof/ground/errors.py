@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.file_kinds import no_utf_8_fault
 from scaleproof.ground.json_faults import fault_of_json, newer_version
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.pointers import pointer_fault
@@ -326,8 +327,8 @@ def _fault_of_parsing(error: Exception) -> str:
         return "a number has more than 4,300 digits"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    if isinstance(error, UnicodeError):
-        return "it is not UTF-8 text"
+    if isinstance(error, UnicodeDecodeError):
+        return no_utf_8_fault(error.object)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
     if isinstance(error, TypeError | AttributeError | IndexError) or "format code" in text:  # a text as a number
@@ -339,11 +340,10 @@ def _json_fault(content: str | bytes, problem: str) -> str:
     """Return what is wrong with the `content` of a file that is no JSON, by what a parser says."""
     if not content:
         return "it is empty"
-    start = content[:40] if isinstance(content, str) else content[:40].decode("utf-8", "replace")
-    if "\N{REPLACEMENT CHARACTER}" in start[:2]:
-        return "it is not UTF-8 text"
-    if pointer := pointer_fault(start):
-        return pointer
+    start = content[:40].encode() if isinstance(content, str) else content[:40]
+    is_garbled = "\N{REPLACEMENT CHARACTER}" in start.decode("utf-8", "replace")[:2]
+    if fault := pointer_fault(start) or no_utf_8_fault(start) * is_garbled:
+        return fault
     return shortened(f"no JSON, or cut off ({fault_of_json(content, problem)})", 300)
 
 

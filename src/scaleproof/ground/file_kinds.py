@@ -32,9 +32,11 @@ KINDS = {
     b"\x93NUMPY": Kind("an array of NumPy", "table"),
     b"\xd0\xcf\x11\xe0": Kind("an old or encrypted Office document", "document"),
     b"%PDF": Kind("a PDF", "document"),
+    b"{\\rtf": Kind("RTF", "document"),
     b"\x89PNG": Kind("a picture", "picture"),
     b"\xff\xd8\xff": Kind("a picture", "picture"),
 }
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # with which a text in UTF-16 begins
 OF_TEXT = {"packed": "unpack it", "archive": "unpack it, or save its text"}  # group -> what to do, to have its text
 TESTS = {".gz": "gzip -t", ".bz2": "bzip2 -t", ".zst": "zstd -t"}  # suffix -> the command that tests such a file
 # What a library says of packed data -> what is wrong with them.
@@ -48,6 +50,13 @@ DAMAGES = {
 def kind_of(start: bytes) -> Kind | None:
     """Return the kind of a file that begins with `start`. None for a text, and for a kind that is not known."""
     return next((kind for magic, kind in KINDS.items() if start.startswith(magic)), None)
+
+
+def no_utf_8_fault(data: bytes) -> str:
+    """Return that `data` are no text in UTF-8: "it is not UTF-8 text, but gzip data", if their first bytes tell."""
+    kind = kind_of(data)
+    name = kind.name if kind else "UTF-16" * data.startswith(UTF_16)
+    return "it is not UTF-8 text" + f", but {name}" * bool(name)
 
 
 def no_text_fault(start: bytes) -> str:

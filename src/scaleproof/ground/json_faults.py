@@ -10,6 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from scaleproof.ground.file_kinds import no_text_fault
+from scaleproof.ground.pointers import pointer_fault
+
 Part = TypeVar("Part")
 BEGIN = re.compile(r"""^(?:\{\s*(?:["}]|$)|\[\s*(?:[\[{"\]]|$))""", re.MULTILINE)  # of an object or a list
 
@@ -19,6 +22,7 @@ REASONS = {
     "#": "JSON has no comments",
     "'": 'texts of JSON stand in double quotes, "so"',
     "\ufeff": "a byte order mark stands before it",
+    "\0": "zero bytes, as a crash leaves them",
     "<<<<<<<": "a merge conflict of git?",
     "<": "a page (HTML) or XML?",
     "True": "write true",
@@ -38,6 +42,7 @@ WORDS = {
 }
 
 
+NO_COMMA = "no comma is between the names in its first line"
 UNREADABLE = "not readable"  # how `verify` says that a file is damaged
 NEWER = "it was written by a newer version of scaleproof"
 
@@ -54,6 +59,12 @@ def newer_version(place: str, value: str, allowed: str) -> str:
     if not known or there <= max(known):
         return ""
     return f"is {value}: {NEWER}; this one reads {' to '.join(dict.fromkeys((numbers[1], numbers[-1])))}"
+
+
+def fault_of_heading(text: str) -> str:
+    """Return why a text does not begin with names of columns: it is another file, has a merge conflict or no comma."""
+    marks = (reason for start, reason in REASONS.items() if start[0] in "<\0" and text.lstrip().startswith(start))
+    return pointer_fault(text) or no_text_fault(text[:40].encode()) or next(marks, NO_COMMA)
 
 
 def keys_given_twice(text: str | bytes) -> list[str]:
@@ -103,6 +114,8 @@ def _reason(text: str, position: int, problem: str) -> str:
         return "it is text, not JSON"
     if rest.startswith(("]", "}")) and before.endswith(","):
         return "the comma before it has nothing behind it"
+    if rest[:1].isdigit() and re.search(r"\d,$", text[:position]):
+        return "a decimal comma? Numbers of JSON have a point"
     is_behind_end = problem.startswith(("Extra data", "trailing characters"))
     if is_behind_end and rest.startswith(","):
         return "JSON lines have no commas between them; a list of objects stands in [ and ]"

@@ -11,7 +11,9 @@ from typing import Any
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_regular
+from scaleproof.ground.json_faults import fault_of_heading
 
+OTHER_NAMES = (".gz", ".bz2", ".xz", ".zst", ".zip", "~", ".bak", ".orig", ".old", ".txt")  # behind a file's own name
 REPORT = "scaling_report.json"
 # What reading a damaged file, or reckoning with what stands in it, raises.
 DAMAGES = (
@@ -27,6 +29,13 @@ def as_written(data: bytes) -> bytes:
     """
     text = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
     return text + b"\n" * bool(text and not text.endswith(b"\n"))
+
+
+def missing_text(path: Path) -> str:
+    """Return that a file is missing, and which file beside it is it under another name: packed, or a backup."""
+    names = (f"{path.name}{suffix}" for suffix in OTHER_NAMES)
+    other_name = next((name for name in names if path.with_name(name).is_file()), "")
+    return f"is missing; {other_name} is there" if other_name else "is missing"
 
 
 def text_of(path: Path) -> str:
@@ -93,14 +102,38 @@ def _places_of_nan(content: Any, place: str = "") -> Iterator[str]:
         yield place or "all of it"
 
 
+class _Row(dict[str, str]):
+    """A row of a table; the error on a column that it does not have carries the name of the file, as of json_of."""
+
+    file = ""
+
+    def __missing__(self, column: str) -> str:
+        error = KeyError(column)
+        error.add_note(self.file)
+        raise error
+
+
 def csv_of(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV file as heading -> text, maybe empty. Raises ValueError where a row is cut off."""
-    lines = csv.DictReader(io.StringIO(text_of(path), newline=""))
-    if len(lines.fieldnames or ()) < 2:
-        raise ValueError("no comma is between the names in its first line")
-    rows = []
-    for row in lines:
-        if None in row or None in row.values():  # so DictReader marks too many, or too few, values
-            raise ValueError(f"{path.name}, line {lines.line_num}: not as many values as names; cut off?")
-        rows.append(row)
+    """Return the rows of a CSV file as heading -> text, maybe empty.
+
+    Raises one of DAMAGES, with the name of the file in `__notes__`, where a row is cut off.
+    """
+    name = f"tables/{path.name}" if path.parent.name == "tables" else path.name
+    rows: list[dict[str, str]] = []
+    try:
+        text = text_of(path)
+        lines = csv.DictReader(io.StringIO(text, newline=""))
+        if len(lines.fieldnames or ()) < 2:
+            raise ValueError(fault_of_heading(text))
+        for values in lines:
+            if None in values or None in values.values():  # so DictReader marks too many, or too few, values
+                raise ValueError(f"{path.name}, line {lines.line_num}: not as many values as names; cut off?")
+            if [*values] == [*values.values()]:
+                raise ValueError("the names of its columns stand in it twice")
+            row = _Row(values)
+            row.file = name
+            rows.append(row)
+    except DAMAGES as error:
+        error.add_note(name)
+        raise
     return rows

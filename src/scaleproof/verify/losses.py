@@ -18,6 +18,7 @@ from scaleproof.verify.recompute import CONFIDENCE, measured_by_cell
 
 SHARE_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
 LOSS_TOLERANCE = 1e-7  # relative, of losses.csv, which has nine digits
+UNTHINNED = 1000  # steps of a cell, of which each has a row; of more steps not all have one
 DERIVED_TOLERANCE = 1e-5  # relative, within which a target of older results counts as derived from the runs
 SLACK = 1e-3  # of a derived target above what the slowest learner reaches
 LEARNT = 0.5  # of the median run's fall of the loss, below which a run has no say in a derived target
@@ -81,6 +82,10 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
         yield Difference(file, "cells", "are not those with numbers")
     curves_of = _curves_smoothed_as_stated(folder, cells)
     for cell in rows.keys() & cells.keys():
+        steps = range(min(len(curve.losses) for curve in curves_of[cell]))
+        absent = sorted({*steps} - {int(row["step"]) for row in rows[cell]})
+        if absent and len(steps) <= UNTHINNED:
+            yield Difference(file, f"{cell}, step {absent[0]}", "this row is missing in the table")
         for row in rows[cell]:
             differences = _differences_of_row(row, curves_of[cell])
             yield from islice(differences, 1)  # the first of each row: others follow from the same fault

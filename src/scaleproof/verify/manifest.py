@@ -19,7 +19,7 @@ from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.result_file import ResultPart
 from scaleproof.ground.records.run import MANIFEST
 from scaleproof.ground.snakemake_command import snakemake_command
-from scaleproof.verify.contents import DAMAGES, REPORT, as_written, json_of, schema_of
+from scaleproof.verify.contents import DAMAGES, REPORT, as_written, json_of, missing_text, schema_of
 from scaleproof.verify.raw import Difference
 
 SEAL = "manifest_sha256"  # its last key
@@ -179,7 +179,7 @@ def _fault_of_file(folder: Path, name: str, expected_sha256: str, changed: str) 
     file = folder / name
     if not file.is_file():
         is_log = file.suffix == ".log"  # publications have none either: no figure is from a log
-        return None if is_log and not file.exists() else Difference(name, "", "is missing")
+        return None if is_log and not file.exists() else Difference(name, "", missing_text(file))
     size = file.stat().st_size
     if size > MOST_BYTES:  # too large to be read
         return Difference(name, "", f"has {integer(size)} bytes: {CHANGED}")

@@ -16,18 +16,17 @@ from typing import Any, TypeVar
 from scaleproof.ground.campaign.cells import fingerprint_of
 from scaleproof.ground.errors import describe_first_fault, plural, printable
 from scaleproof.ground.files import read_regular
-from scaleproof.ground.json_faults import UNREADABLE
+from scaleproof.ground.json_faults import UNREADABLE, fault_of_heading
 from scaleproof.ground.number_format import significant
-from scaleproof.ground.pointers import pointer_fault
 from scaleproof.ground.records.metrics import current_names, parse_metrics
 from scaleproof.ground.records.recomputed_window import Row, Step, merge_steps, window_figures
+from scaleproof.ground.records.run import LAUNCHER, METRICS_SEAL
 from scaleproof.ground.records.run_sections import Window
-from scaleproof.verify.contents import DAMAGES, as_written, parse_json
+from scaleproof.verify.contents import DAMAGES, as_written, missing_text, parse_json
 
 Parsed = TypeVar("Parsed")
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
-LAUNCHER = "launcher_metadata.json"
 COLUMNS = ("phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # of steps.csv
 PHASES = ("window", "warmup")
 PLACES = "runs/*/rep*"  # of the runs in a campaign's folder
@@ -125,7 +124,8 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
             run = RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, steps_sha256)
             if pattern == PLACES and run.name != f"{run_folder.parent.name}/{run_folder.name}":
                 raise _Damaged(METRICS, f"is the record of {run.name}")
-            inconsistencies = [*_inconsistencies(run), *_contradictions_of_launcher(run_folder, run)]
+            launcher = _launcher_of(run_folder)
+            inconsistencies = _inconsistencies(run, launcher) or [*_contradictions_of_launcher(launcher, run)]
         except _Damaged as damaged:
             differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
         except DAMAGES as error:
@@ -162,7 +162,7 @@ def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -
         data = as_written(read_regular(run_folder / file))
         return parse(data), hashlib.sha256(data).hexdigest()
     except FileNotFoundError:
-        raise _Damaged(file, "is missing") from None
+        raise _Damaged(file, missing_text(run_folder / file)) from None
     except DAMAGES as error:
         problem = describe_first_fault(error).removeprefix(f"{run_folder / file}").strip()
         raise _Damaged(file, f"{UNREADABLE}: {problem}") from None
@@ -184,8 +184,6 @@ def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
 
     Ends are in seconds since the window began; a step ends when its slowest rank does. Raises ValueError.
     """
-    if pointer := pointer_fault(data):
-        raise ValueError(pointer)
     rows: dict[str, list[Row]] = {phase: [] for phase in PHASES}
     clocks: dict[int, float] = defaultdict(float)  # rank -> seconds since the window began
     ends: dict[int, float] = {}  # step -> seconds since the window began
@@ -214,6 +212,8 @@ def _positions_of_columns(heading: list[str]) -> list[int]:
     """Return the position of each of COLUMNS in the heading of steps.csv. Raises ValueError where one is absent."""
     if not heading:
         raise ValueError(f"{STEPS} is empty")
+    if len(heading) < 2:
+        raise ValueError(fault_of_heading(heading[0]))
     if absent := [name for name in COLUMNS if name not in heading]:
         raise ValueError(f"{STEPS} has no column {', '.join(absent)}")
     return [heading.index(name) for name in COLUMNS]
@@ -236,13 +236,20 @@ def _parse_row(values: list[str]) -> tuple[str, int, Row]:
     return phase, rank, (step, seconds, wait, loss, samples, tokens)
 
 
-def _inconsistencies(run: RawRun) -> list[Difference]:
-    """Return where a run's metrics are not those of its steps or configuration: the first fault, as others follow."""
+def _inconsistencies(run: RawRun, launcher: Mapping[str, Any]) -> list[Difference]:
+    """Return where a run's metrics are not those of its steps or configuration: the first fault, as others follow.
+
+    `launcher`: the fields of its launcher_metadata.json, among them the hash that the metrics had.
+    """
     steps_file = run.path.replace(METRICS, STEPS)
     expected_sha256 = run.metrics["files"].get(STEPS)
     if not run.ok and expected_sha256 is None:  # it failed before it recorded its steps
         return []
     if expected_sha256 != run.steps_sha256:
+        sealed_sha256 = launcher.get(METRICS_SEAL, run.sha256)
+        if sealed_sha256 != run.sha256:  # the hash of steps.csv that they state is not to be relied on
+            problem = f"is {run.sha256[:12]}, but {LAUNCHER} says {str(sealed_sha256)[:12]}"
+            return [Difference(run.path, "sha256", problem)]
         digits = 64 if run.steps_sha256[:12] == str(expected_sha256)[:12] else 12
         problem = f"is {run.steps_sha256[:digits]}, but {METRICS} says {str(expected_sha256)[:digits]}"
         if run.ok and len(run.window) < (steps := run.metrics["window"]["step_time_n"]):
@@ -281,18 +288,22 @@ def _wrong_figures(run: RawRun, is_of_program: bool) -> list[Difference]:
     return differences
 
 
-def _contradictions_of_launcher(run_folder: Path, run: RawRun) -> Iterator[Difference]:
-    """Yield the fields of launcher_metadata.json that the metrics have too, with another value. Raises _Damaged."""
-    if not (run_folder / LAUNCHER).is_file():  # the check of the manifest says so
-        return
-    stated, _ = _parse_file(run_folder, LAUNCHER, _parse_launcher)
+def _contradictions_of_launcher(launcher: Mapping[str, Any], run: RawRun) -> Iterator[Difference]:
+    """Yield the fields of launcher_metadata.json that the metrics have too, with another value."""
     metrics = run.metrics
     expected = metrics["env"] | (metrics.get("scheduler") or {})
     expected |= {"rank0_host": metrics["host"]["hostname"], "git_commit": metrics["git_commit"]}
     if metrics.get("ranks"):  # failed runs and commands record none
         expected["world_size"] = len(metrics["ranks"])
-    in_both = {name: value for name, value in expected.items() if name in stated}
-    yield from check_values(run.path.replace(METRICS, LAUNCHER), "", stated, in_both, f"{METRICS} has")
+    in_both = {name: value for name, value in expected.items() if name in launcher}
+    yield from check_values(run.path.replace(METRICS, LAUNCHER), "", launcher, in_both, f"{METRICS} has")
+
+
+def _launcher_of(run_folder: Path) -> dict[str, Any]:
+    """Return the fields of a run's launcher_metadata.json; none where it is missing. Raises _Damaged."""
+    if not (run_folder / LAUNCHER).is_file():  # the check of the manifest says so
+        return {}
+    return _parse_file(run_folder, LAUNCHER, _parse_launcher)[0]
 
 
 def _parse_launcher(data: bytes) -> dict[str, Any]:

@@ -60,7 +60,9 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
 
 def _expected_of_run(row: Mapping[str, str], run: RawRun) -> dict[str, object]:
     """Return the expected fields of a row in a table of runs, apart from settings and figures."""
-    expected = {name: run.metrics[name] for name in ("timestamp_utc", "git_commit", "fingerprint")}
+    expected = {name: run.metrics[name] for name in ("timestamp_utc", "git_commit", "fingerprint", "status")}
+    failure = run.metrics.get("failure") or {}
+    expected |= {"failure": failure.get("class"), "reason": failure.get("reason")}
     # Results may have been moved: the folder before runs/ is taken as stated.
     expected["metrics"] = f"{folder_before(row['metrics'], run.path)}{run.path}"
     return expected | {name: (run.metrics.get(section) or {}).get(key) for name, (section, key) in OF_RUN.items()}

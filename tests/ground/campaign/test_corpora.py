@@ -38,6 +38,7 @@ from scaleproof.measure.corpus.check import check_corpus, small_text
         ("text", b"\xfd7zXZ" + bytes(9), "is xz data, not text; unpack it"),
         ("parquet", b"version https://git-lfs.github.com/spec/v1\noid x\n", "is a pointer of Git LFS"),
         ("text", b"%PDF-1.7\n", "is a PDF, not text; save its text"),
+        ("text", b"{\\rtf1\\ansi one\n", "is RTF, not text; save its text"),
         ("csv", b'{"text": "x"}\n', "holds JSON; write jsonl in place of csv"),
         (
             "text",
@@ -243,14 +244,6 @@ def test_a_pattern_leaves_no_lost_file_out(tmp_path, name, message):
         local_files("mine", Corpus(source="text", files=[str(tmp_path / f"{name}*")]))
 
 
-def test_a_pattern_leaves_folders_and_hidden_links_out(tmp_path):
-    (tmp_path / "a.txt").write_text("text")
-    (tmp_path / "b.txt").mkdir()
-    (tmp_path / ".#a.txt").symlink_to("me@host.123:456")  # Emacs' lock of a file
-    corpus = Corpus(source="text", files=[str(tmp_path / "*.txt")])
-    assert local_files("mine", corpus) == [str(tmp_path / "a.txt")]
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -323,6 +316,8 @@ LETTERS = "schön größer Übung café naïve " * 40
     [
         (LETTERS.encode("latin-1"), "% of it is not UTF-8: iconv -f LATIN1 -t UTF-8 "),
         ((LETTERS + "“quoted”").encode("cp1252"), "% of it is not UTF-8: iconv -f CP1252 -t UTF-8 "),
+        (("これは日本語の文章です。" * 40).encode("shift-jis"), "% of it is not UTF-8: save it as UTF-8"),
+        (b"<!DOCTYPE html>\n<p>" + LETTERS.encode(), ": a page (HTML), whose tags are a part of the text"),
         (LETTERS.encode() + b"\xe4", "0.1 % of it is not UTF-8: single bytes of a text in UTF-8 are damaged"),
     ],
 )

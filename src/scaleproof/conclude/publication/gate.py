@@ -54,7 +54,7 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
         differences += [again for again in rewritten.differences if again.file not in explained_files]
         if say and rewritten.reservation and differences == rewritten.differences:
             say(rewritten.reservation)
-    if not any(map(_rules_out_findings, differences)) and not why_rules_differ(folder):
+    if (folder / FINDINGS).exists() and not (any(map(_rules_out_findings, differences)) or why_rules_differ(folder)):
         differences += findings_left_out(folder, records)
     return differences, run_count, figure_count
 

@@ -9,7 +9,9 @@ import pandas as pd
 
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, SCALING
 from scaleproof.ground.errors import damaged_file, missing_file
+from scaleproof.ground.file_kinds import no_utf_8_fault
 from scaleproof.ground.files import read_record
+from scaleproof.ground.json_faults import fault_of_heading
 from scaleproof.ground.records.profile_schema import PROFILE, Profile, TracedStep
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
 from scaleproof.ground.records.traces_report import TracesReport, read_traces_report
@@ -97,7 +99,7 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
             raise damaged_file(path, "it is empty")
         data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
     except UnicodeError:
-        raise damaged_file(path, "it is not UTF-8 text") from None
+        raise damaged_file(path, no_utf_8_fault(content)) from None
     except ValueError as error:  # pandas could not parse it
         problem = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
         raise damaged_file(path, f"no table: {problem[:100]}") from None
@@ -110,7 +112,7 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         raise damaged_file(path, "the names of its columns stand in it twice")
     absent = [name for name in columns if name not in data.columns]
     if absent and len(names) == 1:
-        raise damaged_file(path, "no comma is between the names in its first line")
+        raise damaged_file(path, fault_of_heading(names[0]))
     if absent:
         raise damaged_file(path, f"it has no column {', '.join(absent[:5])}")
     return data

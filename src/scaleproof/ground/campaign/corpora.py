@@ -20,6 +20,7 @@ LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
 BUDGET = r"^([1-9][0-9]{0,2}(?:,[0-9]{3}){1,4}|[1-9][0-9]{0,14}) (kB|MB|GB|documents)$"
 MOST_FILES = 10_000  # of a corpus
+HIDDEN = re.compile(r"/\.(?!\./)")  # in a path, before a name that begins with a dot, but not in ".."
 RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
 # Keys that some sources need, and other sources do not use.
@@ -297,14 +298,18 @@ def _find_files(pattern: str, where: str) -> list[Path]:
         raise UserError(f"{where} would search all of {folder.resolve()}; name a folder further down")
     root, pattern_below = Path(path.anchor or "."), str(path.relative_to(path.anchor))
     matches = sorted(itertools.islice(root.glob(pattern_below), MOST_FILES + 1))
+    hidden = [match for match in matches if HIDDEN.search(f"/{match}") and not HIDDEN.search(f"/{pattern_below}")]
+    matches = [match for match in matches if match not in {*hidden}]
     files = [match for match in matches if match.is_file()]
     if matches and not files:
         raise UserError(f"{where} matches no file; {matches[0]} {_fault_of_kind(matches[0])}.")
-    for match in matches:  # folders are left out, and hidden names, such as the links by which Emacs locks a file
-        if not (match.is_file() or match.is_dir() or match.name.startswith(".")):
+    for match in matches:  # folders are left out
+        if not (match.is_file() or match.is_dir()):
             raise UserError(f"{where} matches {match}, which {_fault_of_kind(match)}")
     if files:
         return files
+    if hidden:
+        raise UserError(f"{where} matches no file but hidden ones, which a pattern leaves out; write {hidden[0]}")
     raise UserError(f"{where} matches no file.{nearest_path(folder / '*')}")
 
 
@@ -319,7 +324,7 @@ def _fault_of_kind(path: Path) -> str | None:
         return None
     if path.is_dir():
         return f"is a folder; write {path}/*.txt or the like"
-    if path.is_symlink():
+    if path.is_symlink() and not path.exists():
         return link_fault(path).strip()
     return "is not a regular file" if path.exists() else "matches no file"
 

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 from scaleproof.ground.campaign.corpora import Corpus, local_files
-from scaleproof.ground.campaign.text_encoding import PACKED, UTF_16, conversion
+from scaleproof.ground.campaign.text_encoding import PACKED, conversion
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
-from scaleproof.ground.file_kinds import kind_of
+from scaleproof.ground.file_kinds import UTF_16, kind_of
 from scaleproof.ground.json_faults import fault_of_json
 from scaleproof.ground.pointers import pointer_fault
 

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
+from scaleproof.ground.file_kinds import UTF_16
 from scaleproof.ground.number_format import rounded_up_percent
 
 PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # suffix -> first bytes of the file
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # with which a text in UTF-16 begins
 UTF_32 = b"\xff\xfe\0\0"
 MOST_WESTERN = 0.3  # share of letters beyond ASCII in a text of a western language
 NO_UTF_8 = re.compile("[\udc80-\udcff]")  # a byte, as Python decodes it with "surrogateescape"
@@ -34,10 +34,10 @@ def conversion(path: Path, data: bytes) -> str:
         encoding = "UTF-32"
     elif data.startswith(UTF_16):
         encoding = "UTF-16"
-    elif len(LETTER.findall(text)) > damaged / 10:
-        return "single bytes of a text in UTF-8 are damaged"
     elif damaged > MOST_WESTERN * len(text):
         return "save it as UTF-8"
+    elif len(LETTER.findall(text)) > damaged / 10:
+        return "single bytes of a text in UTF-8 are damaged"
     else:
         encoding = "CP1252" if OF_WINDOWS.search(text) else "LATIN1"
     doubt = "" if encoding.startswith("UTF") else f" if it is in {encoding}"

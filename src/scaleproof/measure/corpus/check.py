@@ -46,7 +46,8 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
             names = shortened(", ".join(map(str, texts)), 200)
             raise UserError(f"config/corpora.yaml: {name}.files: nothing but blanks in {names}")
         readable = [path for path in texts if path.stat().st_size <= SMALL_TEXT and path.suffix not in PACKED]
-        return [f"{path}: {damage}" for path in readable if (damage := damage_of_text(path) or _emptiness(path))]
+        notes = {path: damage_of_text(path) or _emptiness(path) or _markup(path) for path in readable}
+        return [f"{path}: {note}" for path, note in notes.items() if note]
     if corpus.form not in ("parquet", "csv", "jsonl"):
         return []
     may_hold_text = _parquet_may_hold_text if corpus.form == "parquet" else _rows_may_hold_text
@@ -65,6 +66,12 @@ def check_corpus(name: str, corpus: Corpus) -> list[str]:
 
 def _emptiness(path: Path) -> str:
     return "" if any(_document_starts(path, "file")) else "nothing but blanks; it is left out"
+
+
+def _markup(path: Path) -> str:
+    with path.open("rb") as file:
+        is_page = file.read(500).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+    return "a page (HTML), whose tags are a part of the text" if is_page else ""
 
 
 def _document_starts(path: Path, document: str) -> Iterator[bool]:

@@ -209,7 +209,11 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     first = claims[0]  # decides the words of a sentence; in those on "slower" and "one-device" all claims do
     subject, word = first["subject"], first["word"]
     if topic == "verdict":
-        return _unsupported(first, _pattern_of_verdict(first), text.removeprefix("With reservations: "))
+        verdict = text.removeprefix("With reservations: ")
+        not_shown = [claim for claim in claims if claim["kind"] == "fastest" and claim["word"] != "shown"]
+        if not_shown and f"{subject}: the fastest on " in verdict:
+            return f"says the fastest of {subject}, which is not shown to be"
+        return _unsupported(first, _pattern_of_verdict(first), verdict)
     if topic == "fastest":
         due_words = ", the next" if word == "shown" else "has the highest rate"
         names_fastest = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
@@ -268,7 +272,7 @@ def _pattern_of_verdict(claim: Claim) -> str:
     word = claim["word"]
     kind = claim["kind"]
     if kind == "recommended" and word == "recommended":
-        return rf"{subject}(?: pays off|: the fastest|: as fast as)"
+        return rf"{subject}(?: pays off|: the fastest|: as fast as|: no slower|: at most )"
     if kind == "recommended":
         return r"No(?: clear winner yet)?:|One device is faster "
     if kind == "fastest":

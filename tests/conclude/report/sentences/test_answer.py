@@ -218,8 +218,12 @@ def test_a_larger_size_outside_of_the_ranking_has_its_efficiency(campaign):
 def test_a_cell_that_is_as_fast_as_all_others_is_not_called_at_most_zero_slower(campaign):
     slower = (1.0, 1.004, 1.011, 1.017, 1.023)  # shown by a one-sided interval, and not by one of both sides
     report = campaign({("ddp", "1x2"): (0.06,) * 5, ("zero2", "1x2"): tuple(0.06 * part for part in slower)})
-    text = text_of(answer_campaign(report), "recommended")
-    assert text.startswith("Recommended: ddp-n1x2, the simplest shown to be no slower than any other")
+    answer = answer_campaign(report)
+    assert text_of(answer, "recommended").startswith("Recommended: ddp-n1x2, the simplest shown to be no slower than")
+    assert answer.verdict == "ddp-n1x2: no slower than any other on 2 devices", "not yet shown to be the fastest"
+    claims = [claim.model_dump(by_alias=True) for claim in answer.claims]
+    for words, is_true in ((answer.verdict, True), ("ddp-n1x2: the fastest on 2 devices", False)):
+        assert (wrong_word("verdict", words, claims) == "") == is_true
 
 
 def test_too_few_repeats_are_said_so(campaign):

@@ -111,7 +111,7 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
     fastest = group_claims.fastest
     advice = claims[f"recommended/{group_claims.index}"]
     if advice.word == "recommended":
-        return _verdict_on_recommended(advice, fastest, claims.get(f"one-device/{advice.subject}"), group.devices)
+        return _verdict_on_recommended(group, advice, fastest, claims.get(f"one-device/{advice.subject}"))
     if advice.word == "too-few-repeats":
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
         return Verdict(_too_few_verdict(n), False, (advice, claims[f"rate/{fastest.subject}"]))
@@ -133,18 +133,21 @@ def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
     return Verdict(text, False, (fastest, *rivals))
 
 
-def _verdict_on_recommended(advice: Claim, fastest: Claim, over_one_device: Claim | None, devices: int) -> Verdict:
-    """Return the verdict on the recommended cell. `over_one_device`: its ratio to one device, where there is one.
-
-    `devices`: of the cells that are compared; on others a cell may be faster.
-    """
+def _verdict_on_recommended(
+    group: SizeRanking, advice: Claim, fastest: Claim, over_one_device: Claim | None
+) -> Verdict:
+    """Return the verdict on the recommended cell. `over_one_device`: its ratio to one device, where there is one."""
     cell = advice.subject
     if over_one_device:
         text = f"{cell} pays off: {number(over_one_device.ratio.value)}x as fast as one device"
         return Verdict(text, True, (advice, over_one_device))
-    if cell == fastest.subject:
-        return Verdict(f"{cell}: the fastest on {devices_text(devices)}", True, (advice, fastest))
-    return Verdict(f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest))
+    on_devices = f"on {devices_text(group.devices)}"  # on others a cell may be faster
+    if fastest.word == "shown" and cell == fastest.subject:
+        return Verdict(f"{cell}: the fastest {on_devices}", True, (advice, fastest))
+    # A bound on one side may be met before those on both.
+    loss = f"at most {_worst_loss(advice)}" if advice.estimate and advice.estimate.value > 0 else "no"
+    others = f"any other {on_devices}" if cell == fastest.subject else f"{fastest.subject}, and simpler"
+    return Verdict(f"{cell}: {loss} slower than {others}", True, (advice, fastest))
 
 
 def _verdict_against_one_device(group: SizeRanking, claims: Claims, advice: Claim) -> Verdict:

@@ -11,13 +11,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from sound_records import write_unlike_reference
 from verify.test_faults_after_analysis import FOLDER, PUBLISHED, run
 
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.ground.files import sha256_of, write_json
 from scaleproof.ground.records.metrics import Failed
-from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS, read_run
+from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
 from scaleproof.verify.campaign import verify
 
 ALL_STAGES = ("collect", "findings", "analyse", "comparison", "trace_report", "waterfall", "tables", "charts")
@@ -36,7 +35,6 @@ def differences_in(root: Path, seed: int, repeats: int = 6, pairs: int = 4) -> l
     shutil.copytree(
         PUBLISHED, root / FOLDER, ignore=shutil.ignore_patterns("Snakefile", "workflow", "*.cff", "LICENSE")
     )
-    write_unlike_reference(read_run(root / FOLDER / "runs/ddp-n1x1/rep1"))
     text = (root / FOLDER / "campaign.yaml").read_text()
     a, b = chance.sample(["ddp", "fsdp", "zero1", "zero2", "zero3"], 2)
     further = [

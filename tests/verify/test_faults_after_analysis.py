@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sound_records import write_unlike_reference
 from verify.edits import EDITS
 from verify.page_edits import moved
 
@@ -34,7 +33,6 @@ from scaleproof.conclude.report.sentences import answer
 from scaleproof.ground import confidence
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.lost_results import OF_KEYS
-from scaleproof.ground.records.run import read_run
 from scaleproof.verify.campaign import verify
 from scaleproof.verify.manifest import demands_in, write_manifest
 
@@ -65,7 +63,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (root / FOLDER / "campaign.yaml").replace(root / "config/campaigns/demo.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        write_unlike_reference(read_run(FOLDER / "runs/ddp-n1x1/rep1"))
         for stage in ("collect", "findings", "analyse", "comparison", "trace_report", "waterfall", "tables", "charts"):
             run(stage)
         run("report")

@@ -19,7 +19,8 @@ def watched(args: argparse.Namespace) -> None:
 
     Raises SystemExit(1) where a finding is above `note`, or a run did other work than the first run.
     """
-    from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
+    from scaleproof.conclude.checks.watched import WatchedRun, of_watched
+    from scaleproof.conclude.checks.watched_work import reasons_not_comparable
     from scaleproof.ground.findings.finding import codes_above_note
     from scaleproof.ground.losses import compare_losses
     from scaleproof.ground.records.watched import FOLDER, VARIABLE, read_watched

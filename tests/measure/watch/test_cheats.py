@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import scaleproof
-from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
+from scaleproof.conclude.checks.watched import WatchedRun, of_watched
+from scaleproof.conclude.checks.watched_work import reasons_not_comparable
 from scaleproof.ground.records.watched import read_watched
 from scaleproof.measure.command.figures import NoFigures
 from scaleproof.measure.command.watched import figures_of_watched_run

@@ -13,7 +13,8 @@ from torch import nn
 
 import scaleproof
 from scaleproof.cli.commands import run
-from scaleproof.conclude.checks.watched import WatchedRun, reasons_not_comparable
+from scaleproof.conclude.checks.watched import WatchedRun
+from scaleproof.conclude.checks.watched_work import reasons_not_comparable
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.watched import read_watched
 

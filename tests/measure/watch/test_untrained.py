@@ -1,6 +1,7 @@
 """Loops that move weights and train nothing, or only a part of them."""
 
 import itertools
+import math
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,24 @@ def test_gradients_that_another_loss_adds_are_cleared_later(tmp_path):
         network(batch.flip(0, 1)).backward()
 
     assert codes(looped(tmp_path, nn.Module.parameters, step)) == []
+
+
+@pytest.mark.parametrize("lost_from", [4, 100])
+def test_losses_that_are_no_numbers_to_the_end_are_found(tmp_path, lost_from):
+    """A single one in a lot of steps is no fault: a loss scaler skips it."""
+    steps = itertools.count()
+
+    def step(network, batch, optimizer, others):
+        at = next(steps)
+        loss = network(batch)
+        (loss * math.nan if at >= lost_from else loss).backward()
+        optimizer.step()
+        network.zero_grad()
+
+    run = looped(tmp_path, nn.Module.parameters, step)
+    lost = run.ranks[0].losses
+    evidence = [finding.evidence for finding in of_watched.findings([run]) if "the loss" in finding.evidence]
+    n = len(lost) - lost_from - 1
+    assert evidence == (
+        [f"on rank 0 the loss was NaN or infinite in the last {n} of {len(lost)} steps"] if n > 0 else []
+    )

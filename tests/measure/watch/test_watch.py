@@ -11,7 +11,8 @@ from torch import nn
 
 import scaleproof
 from scaleproof.cli.commands import run as run_command
-from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
+from scaleproof.conclude.checks.watched import WatchedRun, of_watched
+from scaleproof.conclude.checks.watched_work import reasons_not_comparable
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.losses import compare_losses
 from scaleproof.ground.records.watched import read_watched

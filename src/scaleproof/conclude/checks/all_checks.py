@@ -20,6 +20,7 @@ from scaleproof.conclude.checks import (  # noqa: F401
     step_series,
     strategy_settings,
     timing,
+    watched_work,
     witnessed,
     work,
 )

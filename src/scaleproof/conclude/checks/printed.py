@@ -187,7 +187,7 @@ def losses_of_cells(a: str, b: str, runs_a: Sequence[TimedRun], runs_b: Sequence
     if len(works) > 1:
         return False, f"Losses were not compared: a step of {a} is other work than one of {b}."
     differ, text = compare_losses(a, b, *(list(map(_losses_by_step, runs)) for runs in (runs_a, runs_b)))
-    return differ, text or f"Losses were not compared: {a} or {b} prints none beside numbers of steps."
+    return differ, text or f"Losses were not compared: the record of {a} or of {b} has none by number of step."
 
 
 def _losses_by_step(run: TimedRun) -> dict[int, float]:

@@ -1,17 +1,13 @@
 """Checks of a training loop that was watched from inside its process: those that need no formula."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import Any
+from itertools import chain, pairwise, takewhile
 
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.registry import Code, Flag, Register, of_timed
+from scaleproof.ground.findings.registry import Code, Flag, Register
 from scaleproof.ground.number_format import integer, percent, seconds
-from scaleproof.ground.records.metrics import Printed
-from scaleproof.ground.records.run import TimedRun
 from scaleproof.ground.records.watched import NEVER_STEPPED, WatchedRank
 
 NO_UPDATE = 1e-12  # an update below this share of the weights' norm changes no number in fp32
@@ -20,7 +16,6 @@ FEW_BATCHES, CYCLES = 4, 4  # so few batches, each taken so often or more, are w
 CLOCKS = 0.02  # the steps together may be longer by this share of the time by the host's clock
 ENDED_APART = 2  # so many steps may lie between the ranks of a run that was ended
 MOST_PENDING = 2  # so many forward passes may have their backward pass after the last step
-AGAIN = 0.4  # the share of the steps that is "many"
 LATER = ", later mostly "
 WARM_UP = 2  # the first step, and the step in which operations are counted, are in no rate
 
@@ -68,10 +63,11 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     speed of training was measured.
 
     Detected: Norms of the gradients before, and of what a step added to the weights, in the steps that
-    `scaleproof.watch` looks at; norms of the weights (NaN, infinity); parameters that are trained, and those with
-    gradients that the optimizer lacks; forward passes without a step of the optimizer.
+    `scaleproof.watch` looks at; norms of the weights, and losses of the last steps (NaN, infinity); parameters that are
+    trained, and those with gradients that the optimizer lacks; forward passes without a step of the optimizer.
     Seen: A publication whose 46,000 tokens/s were of steps with gradients of zero.
-    Repair: See that gradients reach the weights and that the optimizer has the model's own parameters.
+    Repair: See that gradients reach the weights and that the optimizer has the model's own parameters; where the loss
+    is lost, look at learning rate, precision and loss scale.
     """
     for rank in run.ranks:
         if rank.forwards and not rank.step_s:
@@ -82,6 +78,10 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
         if rank.looks:
             yield from _flag_norms(rank)
+        lost = list(takewhile(lambda loss: not math.isfinite(loss), reversed(rank.losses or [])))
+        if len(lost) >= FEWEST_STEPS:
+            of_steps = f"{len(lost)} of {plural(len(rank.losses or []), 'step')}"
+            yield Flag(f"on rank {rank.rank} the loss was NaN or infinite in the last {of_steps}")
         if rank.left_out is None or len(rank.step_s) < FEWEST_STEPS:  # gradients unknown, or too few steps to judge
             continue
         if not any(look.gradient_norm for look in rank.looks):  # NaN is not 0; weight decay may still change weights
@@ -296,12 +296,12 @@ def precision_stays(run: WatchedRun) -> Iterator[Flag]:
     Repair: Train all steps in one precision.
     """
     for rank in run.ranks:
-        dtypes = _dtypes_of_products(rank) or ""
+        dtypes = dtypes_of_products(rank) or ""
         if LATER in dtypes:
             yield Flag(f"dtypes of matrix products on rank {rank.rank}: {dtypes}")
 
 
-def _dtypes_of_products(rank: WatchedRank) -> str | None:
+def dtypes_of_products(rank: WatchedRank) -> str | None:
     """Return a rank's dtypes of matrix products, "float32, later mostly bfloat16"; None where no step counted them."""
     if rank.probed is None:
         return None
@@ -325,74 +325,3 @@ def steps_fit_into_the_time(run: WatchedRun) -> Iterator[Flag]:
         steps_s, passed_s = sum(rank.step_s), rank.wall_s
         if steps_s > (1 + CLOCKS) * passed_s:
             yield Flag(f"on rank {rank.rank} steps add up to {seconds(steps_s)}, and {seconds(passed_s)} passed")
-
-
-@of_timed.finds("watched-work-differs", "suspect")
-def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Two cells whose rates are compared do different work: another model, fewer steps, another precision.
-
-    What is faster need not train faster.
-
-    Detected: Parameters, optimizer steps and dtypes, as `scaleproof.watch` counted them in the first run of each cell.
-    Seen: A faster variant that ran its products in bfloat16.
-    Repair: Make the work equal, or say beside the figure what differs (of ab: --accept-differences).
-    """
-    first_runs: dict[str, WatchedRun] = {}  # cell -> its first run
-    ignored_names = ["samples in a step", "tokens in a step"]  # they grow with the devices, and are in the rates
-    for run in runs:
-        if isinstance(run.metrics, Printed) and run.metrics.watched:
-            first_runs.setdefault(run.metrics.cell, WatchedRun(run.metrics.cell, run.metrics.watched))
-            if run.metrics.reading.ended_after_s:  # the launcher ended it after whatever step it was
-                ignored_names.append("optimizer steps")
-    if not first_runs:
-        return
-    base, *others = first_runs.values()
-    for other in others:
-        reasons = [text for text in reasons_not_comparable(base, other) if not text.startswith(tuple(ignored_names))]
-        if reasons:
-            about = [run for run in runs if run.metrics.cell in (base.name, other.name)]
-            yield Flag("; ".join(reasons), cells=[base.name, other.name], about=about)
-
-
-def reasons_not_comparable(a: WatchedRun, b: WatchedRun) -> list[str]:
-    """Return reasons why the rates of two watched runs do not compare: "samples: 512 in a, 256 in b"; [] if they do."""
-    work_a, work_b = _work_of_run(a), _work_of_run(b)
-    differing = [name for name in work_a if work_a[name] != work_b[name]]
-    known = [name for name in differing if None not in (work_a[name], work_b[name])]  # None: nobody could look
-    return [f"{name}: {work_a[name]} in {a.name}, {work_b[name]} in {b.name}" for name in known]
-
-
-def _work_of_run(run: WatchedRun) -> dict[str, Any]:
-    """Return name -> value (None: unknown) that two runs must share: rank 0's model and steps, all ranks' work."""
-    rank_0 = run.ranks[0]
-    return {
-        "parameters": rank_0.parameters,
-        "trained parameters": rank_0.trainable,
-        "samples in a step": _amount_of_most_steps([rank.samples for rank in run.ranks]),
-        "tokens in a step": _amount_of_most_steps([rank.tokens for rank in run.ranks]),
-        "optimizer steps": len(rank_0.step_s),
-        "dtypes of weights": rank_0.parameter_dtypes,
-        "dtypes of matrix products": _dtypes_of_products(rank_0),
-        "precision of fp32 products": rank_0.float32_products,
-        "steps that have a batch in common": _how_many_repeat_a_batch(rank_0.batches),
-    }
-
-
-def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
-    """Return "many" where 40 % of the steps (AGAIN) take the batch of the step before, or one and the same batch.
-
-    Else "few"; also where no more than FEW_BATCHES differ, which `few-batches` reports. `batches`: checksums of steps.
-    """
-    steps_with_batch = Counter(tuple(checksums) for checksums in batches if checksums)
-    steps_as_before = sum(bool(after) and after == before for before, after in pairwise(batches))
-    most_steps = max([steps_as_before, *steps_with_batch.values()])
-    return "many" if len(steps_with_batch) > FEW_BATCHES and most_steps >= AGAIN * len(batches) else "few"
-
-
-def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
-    """Return the amount of work that more than half of the steps have, summed over ranks; None without such an amount.
-
-    `counts`: for each rank, the samples or tokens of each step. Where texts differ in length, nearly all steps differ.
-    """
-    amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
-    return next((amount for amount, steps in amounts.items() if 2 * steps > amounts.total()), None)

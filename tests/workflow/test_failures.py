@@ -116,7 +116,8 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
     done = built.snakemake("results/stopped/report.html")
     assert done.returncode == 3, done.stderr[-3000:]
     assert "1 of 1 run of stopped failed (rows of the report):\n  ddp-n1x1/rep1: timeout: " in done.stderr
-    assert "Repeat them with: scaleproof retry config/campaigns/stopped.yaml && snakemake" in done.stderr
+    repair = "What repairs them: scaleproof explain timeout\nThen repeat them with: "
+    assert f"{repair}scaleproof retry config/campaigns/stopped.yaml && snakemake" in done.stderr
     assert (built.root / "results/stopped/report.html").is_file()
 
 

@@ -36,6 +36,8 @@ def next_step(report: ScalingReport, group: SizeRanking | None, has_pairs: bool 
     question, series = report.question, report.series_of_sizes
     # Where nothing is compared, or steps are of unequal work, neither repeats nor a quiet machine would help.
     is_compared = question or group or series or has_pairs
+    if not is_compared and len(report.points) < 2:  # runs that failed may be the others, which the page knows
+        return None
     if not is_compared and (step := _step_of_question(report)):
         return step
     if not question and not group and series and series[0].has_unequal_work:

@@ -13,6 +13,7 @@ from scaleproof.cli import libraries
 from scaleproof.cli import run as commands
 from scaleproof.cli.analyse import collect
 from scaleproof.cli.libraries import check_this_folder, unusable_library
+from scaleproof.cli.prepare import keep, stale
 from scaleproof.cli.run import _plan_run, _remaining_text, retry
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
@@ -148,7 +149,7 @@ def test_a_crash_of_a_torch_that_cannot_be_loaded_is_no_row(campaign, tmp_path, 
     assert not list(run.folder.iterdir())
 
 
-def test_a_campaign_of_another_checkout_removes_no_runs_of_this_one(campaign, tmp_path, monkeypatch):
+def test_a_campaign_of_another_checkout_means_no_runs_of_this_one(campaign, tmp_path, monkeypatch):
     other = tmp_path / "other/config/campaigns/sizes.yaml"
     other.parent.mkdir(parents=True)
     other.write_text(campaign.path.read_text())
@@ -156,8 +157,11 @@ def test_a_campaign_of_another_checkout_removes_no_runs_of_this_one(campaign, tm
     monkeypatch.chdir(tmp_path / "here")
     for folder, cell, repeat in campaign.planned(Path("results")):
         write_run(folder.parents[1], cell, repeat)
-    with pytest.raises(UserError, match=f"is of another folder, and results is of this one: cd {tmp_path}/other$"):
-        retry(Namespace(campaign=Path("../other/config/campaigns/sizes.yaml"), cell=["all"], results=Path("results")))
+    given = Namespace(campaign=Path("../other/config/campaigns/sizes.yaml"), cell=["all"], results=Path("results"))
+    given.campaigns = [given.campaign]
+    for command in (retry, keep, stale):
+        with pytest.raises(UserError, match=f"is of another folder, and results is of this one: cd {tmp_path}/other$"):
+            command(given)
     assert list(Path("results/sizes/runs").glob("*/*/*.json"))
     retry(Namespace(campaign=campaign.path, cell=["all"], results=Path("results")))
     assert not list(Path("results/sizes/runs").glob("*/*/*.json"))

@@ -175,7 +175,7 @@ def stale(args: argparse.Namespace) -> None:
     """
     from scaleproof.driver.stale import stale_runs
     from scaleproof.driver.stale_text import stale_text
-    from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, other_folder_hint
+    from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS, check_same_folder, other_folder_hint
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     campaigns = list(dict.fromkeys(args.campaigns))
@@ -183,6 +183,7 @@ def stale(args: argparse.Namespace) -> None:
         files = sorted(CAMPAIGNS.glob("*.yaml"))
         campaigns = [file for file in files if (args.results / file.stem).is_dir()]  # its runs may be lost
     for campaign in args.campaigns:
+        check_same_folder(campaign, args.results)
         LoadedCampaign(campaign)  # raises UserError for any campaign, before Snakemake is asked about the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]
     text = "\n".join(stale_text(answer) for answer in answers)
@@ -216,11 +217,13 @@ def _lines_of_strays(results: Path) -> Iterator[str]:
 def keep(args: argparse.Namespace) -> None:
     """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where a run does not fit."""
     from scaleproof.driver.keep import keep, rest_text
+    from scaleproof.ground.campaign.campaign_paths import check_same_folder
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     if args.results.is_absolute() or ".." in args.results.parts:  # outside of Snakemake's working folder
         where = f"cd {args.results.parent}"
         raise UserError(f"--results {args.results}: snakemake makes results below its own folder; first: {where}")
+    check_same_folder(args.campaign, args.results)
     loaded = LoadedCampaign(args.campaign, args.results)
     runs = keep(loaded, args.results)
     print(f"{plural(len(runs), 'run')} of {loaded.name} kept; {rest_text(loaded, args.results)}")

@@ -83,7 +83,7 @@ def other_folder_hint() -> str:
 
 
 def check_same_folder(campaign: Path, results: Path) -> None:
-    """Raise UserError where a `campaign` is of another folder than this one, whose `results` a command would remove."""
+    """Raise UserError where a `campaign` is of another folder than this one, whose `results` are meant."""
     file = Path(os.path.abspath(campaign))
     root = file.parents[2] if file.parent.parts[-2:] == CAMPAIGNS.parts else Path.cwd()
     if Path(os.path.abspath(results)).parent == Path.cwd() != root:

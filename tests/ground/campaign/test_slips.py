@@ -58,6 +58,8 @@ REFUSED = [
     (GOOD.replace("[ddp,", "[&#39;ddp&#39;,"), ', line 6: "&#39;" is HTML; type the character itself: \''),
     ("From: Ann\nSubject: Re: this\n\n" + GOOD, ", line 1: this is a mail, not YAML"),
     (GOOD.replace("15", "1.5k"), "Write 1500."),
+    ("config = dict(\n  repeats=3,\n)\n", ": a mapping is expected, with lines such as 'key: value'"),
+    ("title: x\nworkload: {corpus: a/b.txt}\n", "b: {source: text, files: [a/b.txt], document: paragraph}; then"),
     (GOOD + "include: demo.yaml\n", "unknown key include. No other file is read: vary lists what differs"),
     (GOOD + "base: demo\n", "unknown key base. No other file is read"),
     (GOOD + "imports: [a.yaml, b.yaml]\n", "unknown key imports. No other file is read"),

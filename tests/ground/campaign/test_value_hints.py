@@ -199,7 +199,7 @@ MEANT = [
     ("vary: {geometry: [0x2]}", 'cannot be "0x2"; allowed: nodes x devices'),
     (
         "workload: {corpus: data/my notes.txt}",
-        "my-notes: {source: text, files: [data/my notes.txt]}; then corpus: my-notes.",
+        "my-notes: {source: text, files: [data/my notes.txt], document: paragraph}; then corpus: my-notes.",
     ),
     ("resources: {time_limit: 0}", "a number > 0 and <= 1000000 (minutes)"),
     ("n_runs: 3", 'Did you mean "repeats"?'),
@@ -228,7 +228,7 @@ MEANT = [
     ("trace: {cells: all cells}", 'all. Did you mean "all"?'),
     ("vary: {strategy: {ddp, fsdp}}", "Write [ddp, fsdp]."),
     ("workload: {command: p, per_step: '{steps} * 2'}", 'Write {tokens: "{steps} * 2"}.'),
-    ("workload: {corpus: data/train.bin}", "train: {source: text, files: [data/train.bin]}"),
+    ("workload: {corpus: data/train.bin}", "train: {source: text, files: [data/train.bin], document: paragraph}"),
     ("workload: {model: model.py}", "Write {module: model.py:FUNCTION}."),
     ("execution: {precision: bfloat16-mixed}", 'Did you mean "bf16"?'),
     ("strategy: [ddp, fsdp]", "unknown key strategy. It belongs under vary."),

@@ -220,7 +220,7 @@ def _own_text_hint(place: Place, value: object) -> str:
     folder, _, file_name = file.rpartition("/")
     if "://" in folder:
         source, file = f"http, urls: [{folder}], revision: v1, format: text", file_name
-    row = f"{{source: {source}, files: [{shortened(file, 60)}]}}"
+    row = f"{{source: {source}, files: [{shortened(file, 60)}]{', document: paragraph' * ('*' not in file)}}}"
     if isinstance(value, dict):
         row = shortened(json.dumps(value, default=str), 200)
     return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {name}: {row}; then corpus: {name}."

@@ -159,6 +159,8 @@ def assignment_text(lines: list[str], number: int) -> str:
     nodes = [node for schema in schemas for node in (schema, *schema["$defs"].values())]
     keys = {key for node in nodes for key in node.get("properties", {})}
     matches = {nth: match for nth, text in enumerate(lines, 1) if (match := ASSIGNED.fullmatch(text))}
+    if any(match[2].endswith(("(", "{")) for match in matches.values()):  # a value of Python, which goes on
+        return ""
     written = {nth: f"{match[1]}: {match[2]}" for nth, match in matches.items() if match[1] in keys}
     if number not in written:
         return ""

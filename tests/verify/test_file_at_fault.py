@@ -1,6 +1,7 @@
 """`scaleproof verify` names the file that was changed, in what it is now, and accuses no file that was not."""
 
 import gzip
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from command_line import scaleproof
+
+from scaleproof.verify.campaign import verify
 
 PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
 RUN = "runs/ddp-n1x2/rep1"
@@ -142,3 +145,26 @@ def test_runs_without_a_report_are_told_how_to_make_one(tmp_path: Path) -> None:
     assert done.stdout.startswith(
         "report.html: there is no report yet; it is made by: snakemake --cores 2 results/demo/"
     )
+
+
+RATES = ("tokens_per_sec_global", "tokens_per_sec_per_device")
+
+
+@pytest.mark.parametrize(
+    ("factors", "named"),
+    [
+        ({"wall_time_sec": 1.03}, ["wall_time_sec"]),
+        ({"wall_time_sec": 0.5}, ["wall_time_sec"]),
+        ({RATES[1]: 1.1}, [RATES[1]]),
+        (dict.fromkeys(RATES, 1.2), [*RATES]),  # together, as if the time were wrong
+    ],
+)
+def test_the_figure_of_a_window_that_was_edited_is_the_one_that_is_named(tmp_path, factors, named):
+    folder = tmp_path / "demo"
+    shutil.copytree(PUBLISHED, folder)
+    data = json.loads((folder / METRICS).read_text())
+    for name, factor in factors.items():
+        data["window"][name] *= factor
+    (folder / METRICS).write_text(json.dumps(data))
+    differences = verify(folder, with_manifest=False)[0]
+    assert [d.where for d in differences if d.file.endswith(METRICS)] == [f"window.{name}" for name in named]

@@ -302,7 +302,7 @@ def test_a_hash_that_was_edited_in_the_manifest_does_not_accuse_its_file_alone(t
 @pytest.mark.parametrize(
     ("change", "start"),
     [
-        (a_slower_run_under_a_new_seal, "runs/ddp-n1x2/rep1/training_metrics.json: window.tokens_per_sec_global: is "),
+        (a_slower_run_under_a_new_seal, "runs/ddp-n1x2/rep1/training_metrics.json: window.wall_time_sec: is "),
         (a_faster_cell_under_a_new_seal, "cells.csv: ddp-n1x2, tokens_per_s: is 26162"),
         (a_figure_and_a_note, "cells.csv: ddp-n1x2, tokens_per_s: is 26162"),  # no table is held against README.md
     ],

@@ -279,6 +279,19 @@ def _wrong_figures(run: RawRun, is_of_program: bool) -> list[Difference]:
     else:
         figures["optimizer_steps"] = len(run.window) - window["skipped_optimizer_steps"]
 
+    figures["tokens_per_s_per_device"] = figures["tokens_per_s"] / run.devices
+    # Where both rates are of another time, and the steps add up to nearly that one, the time is wrong.
+    rate, rate_of_all = window["tokens_per_sec_global"], window["tokens_per_sec_per_device"] * run.devices
+    steps_s, rates_s = math.fsum(step.seconds for step in run.window), figures["tokens"] / rate
+    is_nearer = abs(rates_s - steps_s) < abs(run.seconds - steps_s)
+    if (
+        is_nearer
+        and close(rate, rate_of_all, TOLERANCE_OF_STEPS)
+        and not close(rates_s, run.seconds, TOLERANCE_OF_STEPS)
+    ):
+        problem = f"is {run.seconds}, but by both rates it is {significant(rates_s, 9)}"
+        return [Difference(run.path, "window.wall_time_sec", problem)]
+
     differences = []
     for field, computed in figures.items():
         name = Window.model_fields[field].alias or field  # as it stands in the file

@@ -11,6 +11,7 @@ import pytest
 from command_line import scaleproof
 
 from scaleproof.verify.campaign import verify
+from scaleproof.verify.raw import logs_are_gone
 
 PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
 RUN = "runs/ddp-n1x2/rep1"
@@ -168,3 +169,10 @@ def test_the_figure_of_a_window_that_was_edited_is_the_one_that_is_named(tmp_pat
     (folder / METRICS).write_text(json.dumps(data))
     differences = verify(folder, with_manifest=False)[0]
     assert [d.where for d in differences if d.file.endswith(METRICS)] == [f"window.{name}" for name in named]
+
+
+def test_logs_that_are_gone_are_no_fault_and_are_not_called_unchanged(tmp_path):
+    (tmp_path / RUN).mkdir(parents=True)
+    assert logs_are_gone(tmp_path)
+    (tmp_path / RUN / "train.log").touch()
+    assert not logs_are_gone(tmp_path)

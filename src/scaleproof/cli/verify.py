@@ -57,6 +57,7 @@ def verify(args: argparse.Namespace) -> None:
     be younger than the report: findings that only these rules make are printed, and do not count.
     """
     from scaleproof.verify.campaign import folder_of, verify
+    from scaleproof.verify.raw import logs_are_gone
     from scaleproof.verify.signature import signer_of
 
     folder = folder_of(args.results)
@@ -75,22 +76,21 @@ def verify(args: argparse.Namespace) -> None:
     for line in lines:
         print(line)
     work = f"{integer(figures)} figures recomputed from {plural(runs, 'run')}"
+    is_published = (folder / "campaign.yaml").exists()
     if differences:
         more = f"; {following_count} more may follow from it" if following_count else ""
-        advice = ""
-        if (folder / "campaign.yaml").exists():  # a publication
-            back = "put the files back as they were published"
-            again = "publish the results anew: scaleproof publish RESULTS --author NAME"
-            advice = f". A publication is not edited: {back}, or {again}"
+        again = "publish the results anew: scaleproof publish RESULTS --author NAME"
+        advice = f". A publication is not edited: put the files back as they were published, or {again}" * is_published
         print(f"FAIL  {plural(count, 'difference')}{more}; {work}{advice}")
         for cure in () if advice else _cures(folder, differences):
             print(cure)
         raise SystemExit(1)
-    but_raw = " but raw profiles" * any(folder.glob("traces/*/raw"))  # large, and summarised beside
+    gone = ["logs that are gone"] * (not is_published and logs_are_gone(folder))
+    left_out = ["raw profiles"] * any(folder.glob("traces/*/raw")) + gone  # large, and summarised beside; no evidence
+    but = f" but {' and '.join(left_out)}" * bool(left_out)
     of_folder = f" of {folder}" if folder != args.results else ""  # the user has given a page, not its folder
-    print(f"PASS  {work}; every file{but_raw}{of_folder} is the one that the report was made from")
-    key, _ = signer_of(folder)
-    if key:
+    print(f"PASS  {work}; every file{but}{of_folder} is the one that the report was made from")
+    if key := signer_of(folder)[0]:
         print(f"signed by {key}")
 
 

@@ -20,7 +20,7 @@ from scaleproof.ground.json_faults import UNREADABLE, fault_of_heading
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.metrics import current_names, parse_metrics
 from scaleproof.ground.records.recomputed_window import Row, Step, merge_steps, window_figures
-from scaleproof.ground.records.run import LAUNCHER, METRICS_SEAL
+from scaleproof.ground.records.run import LAUNCHER, LOG, METRICS_SEAL
 from scaleproof.ground.records.run_sections import Window
 from scaleproof.verify.contents import DAMAGES, as_written, missing_text, parse_json
 
@@ -310,6 +310,11 @@ def _contradictions_of_launcher(launcher: Mapping[str, Any], run: RawRun) -> Ite
         expected["world_size"] = len(metrics["ranks"])
     in_both = {name: value for name, value in expected.items() if name in launcher}
     yield from check_values(run.path.replace(METRICS, LAUNCHER), "", launcher, in_both, f"{METRICS} has")
+
+
+def logs_are_gone(folder: Path) -> bool:
+    """Return whether a run in `folder` has no log, which is no evidence and need not be kept."""
+    return not all((run / LOG).is_file() for run in folder.glob(PLACES))
 
 
 def _launcher_of(run_folder: Path) -> dict[str, Any]:

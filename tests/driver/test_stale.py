@@ -375,6 +375,9 @@ def test_runs_of_other_places_and_line_ends_of_git_are_told_from_damage(measured
     assert [run.reason for run in answer.runs] == ["its files are those of ddp-n1x1/rep2", stale.ENDS]
     assert "--cell ddp-n1x1/rep1 --cell ddp-n1x2/rep1" in stale_text(answer)
     assert answer.files.changed == []
+    shutil.copytree(folder / "runs/ddp-n1x2", folder / "runs/ddp-n1x1", dirs_exist_ok=True)
+    reasons = [run.reason for run in stale_runs(path, results).runs]
+    assert reasons[1] == "the folder ddp-n1x1 has the files of ddp-n1x2", "one cause of all its runs"
 
 
 def test_runs_that_are_not_planned_are_named(measured):

@@ -247,6 +247,8 @@ def _judge_run(
         metrics = _sound_metrics(folder)
     except UserError as error:
         return _StaleRun(folder, cell, NEWER_RECORD if NEWER in str(error) else DAMAGED)
+    if metrics.cell != cell.slug:
+        return _StaleRun(folder, cell, f"the folder {cell.slug} has the files of {metrics.cell}")
     if (name := f"{metrics.cell}/rep{metrics.repeat}") != f"{cell.slug}/{folder.name}":
         return _StaleRun(folder, cell, f"its files are those of {name}")
     reason = _reason_to_measure_again(metrics, cell, folder / METRICS, current_code, seen, sha256)

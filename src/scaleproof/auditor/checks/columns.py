@@ -43,7 +43,9 @@ IN_BRACKETS = ", in brackets"  # end of the heading of a column of such figures
 LETTERS = "TFBJ$"  # how many items one request, step or epoch has is any number
 UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
 DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
-QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$€£¥₹]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
+QUOTIENT = re.compile(
+    rf"(?i)(?:^|[(\[ ])([a-zµ{printed_figures.MONEY}]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$"
+)  # "$ per 1M tokens"
 ITEM_NAMES = {name for names in printed_figures.ITEMS.values() for name in names}
 FIGURES_SHARE = 0.5  # share of the filled cells of a column that must be figures
 

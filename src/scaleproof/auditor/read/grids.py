@@ -52,7 +52,7 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
     while i + 1 < len(lines):
         first_line, text = lines[i]
         _, text_below = lines[i + 1]
-        is_of_wiki = OF_WIKI.fullmatch(text.strip()) is not None
+        is_of_wiki = "||" in text and OF_WIKI.fullmatch(text.strip()) is not None
         if "|" not in text or not (is_of_wiki or is_separator(text_below)):
             i += 1
             continue

@@ -101,7 +101,7 @@ ITEMS = {
 PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12, "p": 1e15}
 # A table has one currency: which one it is changes no check.
 CURRENCIES = ("$", "usd", "€", "eur", "euro", "euros", "£", "gbp", "chf", "¥", "cny", "rmb", "jpy", "₹", "inr")
-MONEY = "[$€£¥₹]"  # before a number
+MONEY = "$€£¥₹"  # signs that stand before a number
 UNITS_BY_NAME = {
     "tgs": Unit("rate", 1.0, "tokens", True),
     "sps": Unit("rate", 1.0, "samples"),
@@ -179,11 +179,13 @@ def _time_per_step_or_epoch(text: str) -> Unit | None:
     return Unit("time", _TIME[m[1]], of="device") if m else None
 
 
+_PAYMENTS = "|".join(map(re.escape, (*CURRENCIES, "price", "cost")))
+_PRICE = re.compile(rf"(?:{_PAYMENTS})(?:(h|hr|hour)|(10*|)(|k|m|million|b|billion)(?:tok|tokens?))")
+
+
 def _price(text: str) -> Unit | None:
     """Return the price of an hour ("$/hr", "EUR per hour") or of tokens ("$ per 1M tokens"). None for other units."""
-    payments = "|".join(map(re.escape, (*CURRENCIES, "price", "cost")))
-    words = re.sub(r"\bper\b|[/ -]", "", text)
-    m = re.fullmatch(rf"(?:{payments})(?:(h|hr|hour)|(10*|)(|k|m|million|b|billion)(?:tok|tokens?))", words)
+    m = _PRICE.fullmatch(re.sub(r"\bper\b|[/ -]", "", text))
     if m is None:
         return None
     return Unit("price", 1 / _TIME["h"]) if m[1] else Unit("token price", 1 / int(m[2] or 1) / PREFIXES[m[3][:1]])
@@ -296,7 +298,7 @@ _SIGNS: dict[Bound, str] = {"~": "~ ≈ ∼", "<": "< ≤ <=", ">": "> ≥ >="}
 _BOUND_OF_SIGN = {sign: bound for bound, signs in _SIGNS.items() for sign in signs.split()}
 _TIMES_BEFORE = re.compile(r"^[x×] ?(\d+(?:\.\d+)?)(?=$| ?[(\[])")  # "x1.84"
 _CELL_WITH_FIGURE = re.compile(
-    rf"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>{MONEY}?)\s*"
+    rf"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>[{MONEY}]?)\s*"
     rf"(?P<number>{NUMBER})\s?(?P<magnitude>[kKMBT](?![A-Za-z])|)"
     r"\s*(?P<unit>[^\d±()\[\]+,;:|]*?)\s*"
     rf"(?:(?:±|\+/-|\+-)\s*(?P<spread>{NUMBER})\s*(?P<unit_of_spread>[^\d()\[\],;|]*?))?\s*"

@@ -146,7 +146,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
 
 def heading_remarks(heading: str) -> frozenset[Remark]:
     """Return what a heading says of its figures: "Expected speedup", "Throughput (projected)"."""
-    return reported_tables.remarks_of(heading) - {"failed", "not run", "out of memory"}
+    return reported_tables.remarks_of(heading) - reported_tables.NO_FIGURES
 
 
 def _add_figures(row: ReportedRow, column: TableColumn, cell: str, figures: list[PrintedFigure]) -> None:

@@ -30,9 +30,10 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
 
     A cell that cannot run on this machine has not failed.
     """
-    failures_by_run = list(_failures(loaded, results))
-    failures = [(f"{failure.failure_class}: {failure.reason}", folder) for folder, failure in failures_by_run]
-    reasons = lists_by_key((shortened(reason, 300), folder) for reason, folder in failures)  # -> folders of its runs
+    failures = list(_failures(loaded, results))
+    reasons = lists_by_key(  # -> folders of its runs
+        (shortened(f"{failure.failure_class}: {failure.reason}", 300), folder) for folder, failure in failures
+    )
     if not reasons:
         return None
     failed, total = sum(map(len, reasons.values())), len(loaded.cells) * loaded.repeats(results)
@@ -42,7 +43,7 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
         more = f" and {len(folders) - MOST_NAMES} more" if len(folders) > MOST_NAMES else ""
         log = f" (log: {folders[0] / LOG})" if (folders[0] / LOG).is_file() else ""
         lines.append(f"  {names}{more}: {reason}{log}")
-    classes = " ".join(sorted({failure.failure_class for _, failure in failures_by_run}))
+    classes = " ".join(sorted({failure.failure_class for _, failure in failures}))
     lines.append(f"What repairs them: scaleproof explain {classes}")
     lines.append(f"Then repeat them with: {retry_command(loaded.path, (), results)}")
     return "\n".join(lines)

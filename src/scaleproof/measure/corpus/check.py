@@ -18,6 +18,7 @@ from scaleproof.ground.campaign.local_corpus import absent_field_text, check_loc
 from scaleproof.ground.campaign.text_encoding import PACKED, damage_of_text
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.file_kinds import damage_of
+from scaleproof.ground.files import HTML_PAGE
 from scaleproof.ground.records.corpus_files import TOKENS, DescribedSplit, read_tokens
 from scaleproof.measure.corpus.documents import gather_documents
 from scaleproof.measure.corpus.encode import read_documents
@@ -70,7 +71,7 @@ def _emptiness(path: Path) -> str:
 
 def _markup(path: Path) -> str:
     with path.open("rb") as file:
-        is_page = file.read(500).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+        is_page = HTML_PAGE.match(file.read(500).decode("utf-8", "replace"))
     return "a page (HTML), whose tags are a part of the text" if is_page else ""
 
 

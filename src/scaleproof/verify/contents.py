@@ -54,9 +54,16 @@ def json_of(path: Path) -> dict[str, Any]:
             kind = "null" if content is None else f"a {type(content).__name__}"
             raise ValueError(f"{kind} is in it, not an object")
     except DAMAGES as error:
-        error.add_note(path.name)
+        error.add_note(_name_in_results(path))
         raise
     return content
+
+
+def _name_in_results(path: Path) -> str:
+    """Return the name of a file in the folder of results: "tables/weak.csv", "compare/NAME/pairs.json", "runs.csv"."""
+    folder = path.parent
+    depth = 2 if folder.name == "tables" else 3 if folder.parent.name in ("compare", "traces") else 1
+    return "/".join(path.parts[-depth:])
 
 
 def entries_of(path: Path, key: str) -> list[dict[str, Any]]:
@@ -118,7 +125,7 @@ def csv_of(path: Path) -> list[dict[str, str]]:
 
     Raises one of DAMAGES, with the name of the file in `__notes__`, where a row is cut off.
     """
-    name = f"tables/{path.name}" if path.parent.name == "tables" else path.name
+    name = _name_in_results(path)
     rows: list[dict[str, str]] = []
     try:
         text = text_of(path)

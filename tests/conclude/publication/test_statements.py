@@ -7,6 +7,7 @@ from scaleproof.conclude.publication.statements import (
     blocks_of,
     differing,
     differing_contents,
+    fault_of_whole,
     in_words,
     names_in,
 )
@@ -91,6 +92,23 @@ def test_a_difference_is_shown_where_it_begins():
     assert 'differs one", and its files give "' in problem
     assert in_words((None, Statement("gone", "")))[1] == "is left out"
     assert in_words((Statement("more", ""), None))[1] == "is not what its files give"
+
+
+@pytest.mark.parametrize(
+    ("stated", "fault"),
+    [
+        ("one,two,thr", "is cut off: 2 of its 6 statements are there"),
+        ("version,oid,size", 'is another text ("version")'),
+        ("<<<<<<< HEAD,one,two,three,four,five,six", "has a merge conflict of git"),
+        ("one,two,THREE,four,five,six", ""),
+        ("one,two,three,four,five", ""),  # it is named by itself
+        ("one,two,three,four,five,six", ""),
+    ],
+)
+def test_a_text_that_is_cut_off_or_another_is_one_fault(stated: str, fault: str) -> None:
+    again = "one,two,three,four,five,six"
+    sides = ([Statement(word, word) for word in text.split(",")] for text in (stated, again))
+    assert fault_of_whole(*sides) == fault
 
 
 def test_names_are_short_texts():

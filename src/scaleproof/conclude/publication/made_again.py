@@ -92,7 +92,8 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
     # File -> pairs of differing statements: the stated one, and the one made anew.
-    pairs_of_file = {file: list(statements.differing(*sides)) for file, *sides in _both_versions(folder, records)}
+    sides_of_file = {file: sides for file, *sides in _both_versions(folder, records)}
+    pairs_of_file = {file: list(statements.differing(*sides)) for file, sides in sides_of_file.items()}
     is_of_today = stated.schema_version == SCHEMA_VERSION  # whether claims.json has today's form
     if not is_of_today:  # such a file has fewer sentences, and names no code; the page has all sentences
         del pairs_of_file[CLAIMS]
@@ -111,15 +112,23 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
             statements_text = plural(count_in_words_alone, "statement")
             reservation = f"{statements_text} with other words and the same figures: other code wrote the page"
 
+    faults: dict[str, str] = {}  # file -> how it differs as a whole
+    if not reservation:
+        faults = {
+            file: statements.fault_of_whole(*sides_of_file[file]) for file, pairs in pairs_of_file.items() if pairs
+        }
     # A bare tag, as "<tr>", is named only where nothing else differs.
     shown_pairs = {file: [*filter(statements.is_telling, pairs)] or pairs for file, pairs in pairs_of_file.items()}
-    all_pairs = [(file, pair) for file, pairs in shown_pairs.items() for pair in pairs]
+    all_pairs = [(file, pair) for file, pairs in shown_pairs.items() for pair in pairs if not faults.get(file)]
     if reservation and all_pairs:
         cure = f"this code writes it again by: {derive_again_command(folder / PAGE)}"
         if (folder / CAMPAIGN).exists():  # a publication, which no rule makes
             cure = "verify it with the code of its commit"
         reservation = f"other code wrote the page; if nobody edited it, {cure}"
-    return Rewritten([Difference(file, *statements.in_words(pair)) for file, pair in all_pairs], reservation)
+    differences = [Difference(file, "", problem) for file, problem in faults.items() if problem]
+    return Rewritten(
+        differences + [Difference(file, *statements.in_words(pair)) for file, pair in all_pairs], reservation
+    )
 
 
 def _names_of_results(folder: Path) -> set[str]:

@@ -160,6 +160,19 @@ def is_telling(pair: Pair) -> bool:
     return any(side and (side.text or "=" in side.whole) for side in pair)
 
 
+def fault_of_whole(stated: Sequence[Statement], again: Sequence[Statement]) -> str:
+    """Return that a text is cut off, another one or two; "" where it differs from `again` in some statements alone."""
+    if any(statement.text.startswith("<<<<<<< ") for statement in stated):
+        return "has a merge conflict of git"
+    common = _count_common(stated, again)
+    if len(stated) - 1 <= common < len(again) - 2:  # the statement before the cut may be cut, too
+        return f"is cut off: {common} of its {len(again)} statements are there"
+    if len(again) > 2 and set(stated).isdisjoint(again):
+        begin = stated[0].text[:40] if stated else ""
+        return f'is another text ("{begin}")'
+    return ""
+
+
 def in_words(pair: Pair) -> tuple[str, str]:
     """Return the statement that differs, in quotes, and how it differs, as the end of a sentence."""
     stated, again = pair

@@ -1,12 +1,13 @@
 """Intervals over runs: right by hand, and covering what they say they cover."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from scaleproof.ground.confidence import claimed_ratio, rate_with_interval, ratio_of_independent
+from scaleproof.ground.confidence import claimed_ratio, pooled_rate, rate_with_interval, ratio_of_independent
 from scaleproof.ground.records.result_file import Estimated
 
 
@@ -49,6 +50,13 @@ def test_scaling_by_a_number_scales_all_three():
     estimate = Estimated.of(rate_with_interval([10, 10, 10], [1, 1.1, 1.2]))
     half = estimate.times(0.5)
     assert (half.value, half.low, half.high) == (estimate.value / 2, estimate.low / 2, estimate.high / 2)
+
+
+def test_one_run_a_thousand_times_slower_beside_equal_runs_is_no_overflow():
+    seconds = [1.0, 1.0, 1000.0]
+    own = rate_with_interval([1] * 3, seconds)
+    with warnings.catch_warnings(action="error"):
+        assert pooled_rate(own, {k: 1 / s for k, s in enumerate(seconds)}, [{0: 1.0, 1: 1.0, 2: 1.0}]) == own
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 10])

@@ -67,8 +67,9 @@ def findings(args: argparse.Namespace) -> None:
     if loaded.campaign.forecast.enabled:
         all_findings = with_forecasts(all_findings, read_forecast(folder / "forecast.json"))
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
-    for finding in all_findings.findings:
-        print(f"{finding.severity} {finding.code} in {', '.join(finding.cells)}: {finding.evidence}")
+    lines = (f"{one.severity} {one.code} in {', '.join(one.cells)}: {one.evidence}" for one in all_findings.findings)
+    for line in dict.fromkeys(lines):  # repeats of a cell often have the same
+        print(line)
 
 
 def _check_references(loaded: "LoadedCampaign", folder: Path) -> None:

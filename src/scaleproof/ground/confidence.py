@@ -194,7 +194,9 @@ def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) ->
     The level is far above 5 %: to miss a noisy cell makes an interval too short, to take a quiet one for noisy only
     makes it too wide. Simulated coverage is 94 % or more (docs/statistics.md).
     """
-    return float(fdtrc(own_freedom, rest_freedom, own / max(rest, np.finfo(float).tiny))) < OWN_NOISE
+    with np.errstate(over="ignore"):  # infinity, where all others are equal
+        ratio = own / max(rest, np.finfo(float).tiny)
+    return float(fdtrc(own_freedom, rest_freedom, ratio)) < OWN_NOISE
 
 
 def ratio_to_mean(value: float, others: list[float]) -> Estimate:

@@ -70,7 +70,11 @@ def test_what_differs_is_marked_and_forbids_a_ratio(tmp_path, capsys):
     assert re.search(r"\.differs {[^}]*font-weight: bold", text), "a colour alone is lost in print"
     text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
     assert f"Of 2 common cells: 2 faster in {a} (1.20x)." in text
-    assert '<td class="text">torch_version</td>' in text
+    assert "named with <code>--vary</code>: torch_version." in text, "once, as all cells differ in it"
+    for repeat in (1, 2, 3):
+        rewrite(read_run(b / f"runs/ddp-n1x1/rep{repeat}"), lambda d: d["env"].update(torch_version="1"))
+    text = page_of(a, b, tmp_path / "out.html", "--vary", "torch_version")
+    assert text.count('<td class="text">torch_version</td>') == 1
 
 
 def test_the_head_says_by_how_much_and_whose_reservations(tmp_path, capsys):

@@ -51,6 +51,7 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
     comparable = [(name, cell) for name, cell in named_cells if cell.ratio is not None]
     refused = group_by((named for named in named_cells if named[1].ratio is None), lambda named: named[1].why or "")
     name_a, name_b = Path(a.path).name, Path(b.path).name
+    intended_of_cells = {tuple(cell.intended) for _, cell in comparable}
     title = f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}"
     template = jinja_environment(HOUSE).get_template("compare.html.j2")
     return template.render(
@@ -60,7 +61,8 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
         a=a,
         b=b,
         verdict=compared_verdict(compared) or compared_sentence(replace(compared[0], a="A", b="B")),
-        rows=[_comparison_row(cell, name) for name, cell in comparable],
+        rows=[_comparison_row(cell, name, len(intended_of_cells) > 1) for name, cell in comparable],
+        intended=intended_of_cells.pop() if len(intended_of_cells) == 1 else (),
         intervals=intervals_note(compared),
         unstated=sorted({name for cell in compared for name in cell.unstated}),
         refused=refused,
@@ -87,11 +89,14 @@ def _ratio_of(cell: Compared) -> Estimated:
     return Estimated(value=cell.ratio, low=cell.low, high=cell.high, n=min(cell.runs))
 
 
-def _comparison_row(cell: Compared, name: str) -> dict[str, object]:
-    """Return the row of a comparable cell, called `name`: heading -> text, or all findings."""
+def _comparison_row(cell: Compared, name: str, with_intended: bool) -> dict[str, object]:
+    """Return the row of a comparable cell, called `name`: heading -> text, or all findings.
+
+    `with_intended`: whether what differs on purpose has a column, as it is not the same in all cells.
+    """
     rate_a, rate_b = cell.rates
     runs_a, runs_b = cell.runs
-    return {
+    row: dict[str, object] = {
         "cell": name,
         "findings": cell.reservations,
         "B over A (95 %)": estimate(_ratio_of(cell)),
@@ -99,8 +104,8 @@ def _comparison_row(cell: Compared, name: str) -> dict[str, object]:
         f"A ({cell.unit})": number(rate_a, 4),
         f"B ({cell.unit})": number(rate_b, 4),
         "runs": f"{runs_a} and {runs_b}",
-        "differs on purpose": ", ".join(cell.intended) or "–",
     }
+    return row | ({"differs on purpose": ", ".join(cell.intended) or "–"} if with_intended else {})
 
 
 def _ratio_chart(comparable: Sequence[tuple[str, Compared]]) -> str:

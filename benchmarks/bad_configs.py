@@ -143,7 +143,7 @@ MEANT: dict[str, list[Any]] = {
     "work: {steps: 1\u00a0500}": ["Write 1500."],
     "resources: {time_limit: '1,5 h'}": ["Write 90 (minutes)."],
     "vary: {strategy: [ddp\uff0c zero2]}": ["Several stand apart: ddp, zero2."],
-    "%margin: 2": ["begins with % needs quotes"],
+    "%margin: 2": ["begins no comment in YAML"],
     "question: {is: ddp}": ["compared with nothing", "ddp-n1x1"],
     "question: {is: ddp, better_than: ddp}": ["compared with itself"],
     "work: {optimizer: AdamW}": ["Write {name: adamw}"],

@@ -50,7 +50,6 @@ READING = [
     ["stale", DEMO],
     ["verify", RESULTS],
     ["why", RESULTS, "cells/ddp-n1x2/tokens_per_s"],
-    ["trace", "summary", f"{RESULTS}/traces/ddp-n1x2"],
     ["index", "results"],
 ]
 # Commands that write: the words, and the folder that they write into.

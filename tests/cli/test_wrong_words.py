@@ -48,6 +48,7 @@ COMMANDS = [
     (["ab", "--difference", "2%", "--", "ls", "--", "ls"], "(%); write 2."),
     (["compare", "-", "-"], "compare reads files and folders, not standard input"),
     (["model", "fetch", "."], "is a file or folder of this machine; the hub is asked for owner/name"),
+    (["audit", ".", "--html", "\x1b[31m"], "'\\x1b[31m' has a character that is not printed; give another name"),
     (["audit", ".", "--html", "x.pdf"], "what is written is no .pdf; give a name with .html"),
     (["audit", ".", "--json", "--format", "github"], "not allowed with argument --json"),
 ]

@@ -188,8 +188,10 @@ def trace_folder(text: str) -> Path:
 
 
 def _check_parent(place: Path) -> None:
-    """Raise ArgumentTypeError unless the folder that `place` is to be written into is there."""
+    """Raise ArgumentTypeError unless the folder that `place` is to be written into is there, and a screen shows it."""
     parent = place.parent
+    if re.search(r"[\x00-\x1f\x7f]", place.name):
+        raise argparse.ArgumentTypeError(f"{place.name!r} has a character that is not printed; give another name")
     if not os.path.lexists(parent):
         raise argparse.ArgumentTypeError(f'there is no folder "{parent}".{nearest_path(parent)}')
     folder(str(parent))

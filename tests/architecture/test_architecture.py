@@ -68,6 +68,7 @@ FINDING = {
     "ground/campaign/joined_faults.py",
     "ground/campaign/allowed_words.py",
     "ground/campaign/look_alikes.py",
+    "ground/campaign/corpus_hints.py",
     "ground/campaign/value_hints.py",
     "ground/campaign/shared_jobs.py",
     "ground/campaign/strategies.py",

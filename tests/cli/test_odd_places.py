@@ -10,7 +10,7 @@ from command_line import scaleproof
 
 from scaleproof.cli.values import page_to_write
 from scaleproof.driver import new_project
-from scaleproof.ground.campaign.value_hints import valid_name
+from scaleproof.ground.campaign.look_alikes import valid_name
 from scaleproof.ground.errors import nearest_name, printable
 from scaleproof.measure.machine import allocation
 

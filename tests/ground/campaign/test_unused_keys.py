@@ -31,7 +31,10 @@ def campaign(**keys) -> Campaign:
             {"execution": {"fsdp_reshard": False}, "vary": {"strategy": ["ddp", "zero1"]}},
             "says nothing to ddp, zero1; it",
         ),
-        ({"execution": {"overlap_comm": True, "strategy": "fsdp"}}, "execution.overlap_comm says nothing to fsdp"),
+        (
+            {"execution": {"overlap_comm": True, "strategy": "fsdp"}},
+            "execution.overlap_comm says nothing to fsdp; it is of zero1, zero2, zero3, with or without -offload",
+        ),
         ({"vary": {"fsdp_prefetch": [1, 2]}}, "vary.fsdp_prefetch says nothing to ddp; it is of fsdp, hsdp"),
         ({"workload": {"vocab_size": 512, "vocab_multiple": 64}}, "vocab_multiple is of a derived vocab_size"),
         ({"workload": {"figures": "auto"}}, "workload.figures is for workload.command, which"),

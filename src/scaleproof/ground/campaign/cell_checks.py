@@ -16,7 +16,7 @@ from scaleproof.ground.campaign.config import (
 )
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
-from scaleproof.ground.campaign.strategies import MATTERS_TO, without_offload, zero_stage
+from scaleproof.ground.campaign.strategies import MATTERS_TO, is_deepspeed, without_offload, zero_stage
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
 
@@ -125,7 +125,8 @@ def _check_strategies(campaign: Campaign) -> None:
         ):
             changed_values = {*(values or ())} - {default}  # the default needs no strategy that reads it
             if changed_values and strategies.isdisjoint(of_strategies):
-                fault = f" says nothing to {', '.join(sorted(strategies))}; it is of {', '.join(of_strategies)}"
+                also = ", with or without -offload" * any(map(is_deepspeed, of_strategies))
+                fault = f" says nothing to {', '.join(sorted(strategies))}; it is of {', '.join(of_strategies)}{also}"
                 raise _fault(f"{section}.{name}", fault)
 
 

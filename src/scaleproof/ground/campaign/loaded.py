@@ -19,8 +19,9 @@ from scaleproof.ground.campaign.cell_checks import check_campaign
 from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, tokens_of
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, folder_of
+from scaleproof.ground.campaign.corpus_hints import no_such_corpus
 from scaleproof.ground.campaign.hub_names import lines_of_hub_name
-from scaleproof.ground.campaign.look_alikes import look_alike_text
+from scaleproof.ground.campaign.look_alikes import look_alike_text, valid_name
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.shared_jobs import (
     SharedJob,
@@ -29,7 +30,6 @@ from scaleproof.ground.campaign.shared_jobs import (
     plan_shared_jobs,
     sharing_key,
 )
-from scaleproof.ground.campaign.value_hints import valid_name
 from scaleproof.ground.campaign.yaml_loader import CORPORA, load_campaign, load_corpora, read_yaml
 from scaleproof.ground.errors import UserError, did_you_mean, no_such, path_fault, printable
 from scaleproof.ground.files import read_record
@@ -306,7 +306,7 @@ def corpus_called(name: str, place: str = "") -> Corpus:
     if name in faults:
         raise UserError(faults[name])
     if name not in rows:
-        fault = lines_of_hub_name(name) or no_such("corpus", name, rows, f"Corpora of {CORPORA}")
+        fault = lines_of_hub_name(name) or no_such_corpus(name, rows, CORPORA)
         raise UserError("\n".join([f"{place}{fault}", *faults.values()]), key=("workload", "corpus"))
     return rows[name]
 
@@ -318,7 +318,7 @@ def _faults_of_corpus(path: Path) -> list[str]:
         name, rows = data["workload"]["corpus"], {**_corpus_table()[0], **_corpus_table()[1]}
     except (UserError, KeyError, TypeError):
         return []
-    fault = no_such("corpus", name, rows, f"Corpora of {CORPORA}") if isinstance(name, str) else ""
+    fault = no_such_corpus(name, rows, CORPORA) if isinstance(name, str) else ""
     prefix = lines.place_prefix(path, ("workload", "corpus"))
     return [f"{prefix}workload.corpus: {fault}"] if fault and name not in rows and "/" not in name else []
 

@@ -44,3 +44,9 @@ def _sign_text(sign: str) -> str:
     if alphabet in ("CYRILLIC", "GREEK", "FULLWIDTH"):
         return alphabet.capitalize()
     return f"a{'n' * (name[0] in 'AEIOU')} {name.lower()}"
+
+
+def valid_name(text: str) -> str:
+    """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
+    plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
+    return re.sub(r"[^a-z0-9._-]", "-", plain[:60]).strip("-._")

@@ -6,12 +6,12 @@ import operator
 import re
 import unicodedata
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.campaign.command import placeholders
-from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
-from scaleproof.ground.campaign.look_alikes import bullet_text, look_alike_text, plain_letters
+from scaleproof.ground.campaign.corpus_hints import FILE, own_text_hint
+from scaleproof.ground.campaign.hub_names import HUB_NAME
+from scaleproof.ground.campaign.look_alikes import bullet_text, look_alike_text, plain_letters, valid_name
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.errors import Place, did_you_mean, nearest_name, same_name, shortened
 
@@ -49,11 +49,11 @@ THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?: ?[A-Za-z%]+)?")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
 SECONDS = {"seconds": 1, "minutes": 60}  # unit of a key -> its seconds
 SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([mgt])(i?)b?", re.IGNORECASE)  # 16GiB, 80G, 16000 MB
+PLACEHOLDER = re.compile(r"<[^<>]+>|\$?\{[^{}]+\}|\.\.\.|…")  # left over from an example: <your corpus>
 BETWEEN = re.compile(r"[\s,;|+&\u3001]+(?:(?:and|or)\s+)?")  # what people write between the entries of a list
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 PAIR = re.compile(r"(\w+)\s*(?:[-=]>|[:=]=?)\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
-FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, ('/', *OF_FILES)))})$")  # how a path begins or ends
 WEIGHTS = ("/", ".bin", ".pt")  # no config.json
 # What people write in place of a text with a pattern -> how it is written. The first: ddp-n1x2, 1X2, [1, 2].
 FORMS = {
@@ -79,12 +79,6 @@ OF_SINGLE_CELLS = ("cells", "exclude", "compare")  # sections that describe cell
 OF_CELLS = ("vary", *OF_SINGLE_CELLS)  # sections with the keys of several other sections
 
 
-def valid_name(text: str) -> str:
-    """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
-    plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
-    return re.sub(r"[^a-z0-9._-]", "-", plain[:60]).strip("-._")
-
-
 def nearest_valid_name(text: str) -> str:
     """Return ` Write "my-notes".` for "My Notes". Returns "" if there is nothing to suggest."""
     name = valid_name(text)
@@ -108,7 +102,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
         return (
             _number_hint(value, options, node_at(schema, place).get("unit", ""))
             or _truth_hint(value, options)
-            or _own_text_hint(place, value)
+            or own_text_hint(place, value)
             or _form_hint(value, options)
             or _mapping_hint(value, options, schema)
             or _word_hint(place, value, options, choices)
@@ -209,23 +203,6 @@ def _truth_hint(value: object, options: list[Schema]) -> str:
     return f" Write {TRUTHS[word]}." if takes_truth and word in TRUTHS else ""
 
 
-def _own_text_hint(place: Place, value: object) -> str:
-    """Return the row to write for a file, address or row in place of a corpus; "" for other values."""
-    is_folder_of_web = "://" in str(value) and str(value).endswith("/")  # whose files are not known
-    is_file = FILE.search(str(value)) is not None and not is_folder_of_web
-    if place[-1:] != ("corpus",) or not (isinstance(value, dict) or is_file):
-        return ""
-    name = (isinstance(value, str) and valid_name(Path(value).name.partition(".")[0])) or "mine"
-    source, file = "text", re.sub("/$", "/*.txt", str(value))
-    folder, _, file_name = file.rpartition("/")
-    if "://" in folder:
-        source, file = f"http, urls: [{folder}], revision: v1, format: text", file_name
-    row = f"{{source: {source}, files: [{shortened(file, 60)}]{', document: paragraph' * ('*' not in file)}}}"
-    if isinstance(value, dict):
-        row = shortened(json.dumps(value, default=str), 200)
-    return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {name}: {row}; then corpus: {name}."
-
-
 def _text_hint(value: object, options: list[Schema]) -> str:
     """Return a hint at a number that would be a text of the right form in quotes; "" for other values."""
     of_form = [option for option in options if option.get("pattern")]
@@ -289,6 +266,8 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     if isinstance(value, bool | dict | None):
         return ""
     text = str(value)
+    if PLACEHOLDER.fullmatch(text):
+        return " It stands for a value of yours."
     if place[-1:] == ("model",) and "://" not in text and (file := re.search(r"\.py(:|$)", text)):
         return f" Write {{module: {shortened(text, 60)}{'' if file[1] else ':FUNCTION'}}}."
     if place[-1:] == ("model",) and FILE.search(text) and "://" not in text and not text.endswith(WEIGHTS):

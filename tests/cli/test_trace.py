@@ -6,6 +6,7 @@ import pytest
 from command_line import scaleproof
 
 from scaleproof.cli.commands import parser
+from scaleproof.ground.errors import UserError
 
 CAMPAIGN = """\
 title: no trace
@@ -40,6 +41,14 @@ def test_the_commands_fail_where_there_is_no_trace(called, capsys):
     assert "ddp-n1x1: not_applicable: " in capsys.readouterr().err
     assert called("trace", "summary") == 1
     assert "There is no trace: " in capsys.readouterr().out
+
+
+def test_no_trace_is_begun_that_would_load_another_torch(called, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torch.py").touch()
+    with pytest.raises(UserError, match=r"torch.py is imported by all ranks in place of the module torch: rename it"):
+        called("trace", "capture")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_stages_publish_that_there_is_none(called, tmp_path):

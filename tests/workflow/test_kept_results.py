@@ -46,6 +46,8 @@ def typed(copy, line: str) -> subprocess.CompletedProcess:
 )
 def test_copied_results_are_kept(clone):
     before = (clone.root / FINISHED).read_bytes()
+    planned = clone.snakemake("--dry-run", REPORT)
+    assert "without -n nothing would be started: snakemake has no record of 2 finished runs" in planned.stderr
     stopped = clone.snakemake(REPORT)
     assert stopped.returncode == 2
     assert "nothing was started: snakemake has no record of 2 finished runs, 1 reference of tiny" in stopped.stderr

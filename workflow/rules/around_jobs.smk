@@ -27,13 +27,13 @@ def is_recorded(output):
     return record is not None and made <= record.endtime
 
 
-def stop_on_unrecorded():
-    """Raises UserError before something is measured again that Snakemake has no record of.
+def unrecorded():
+    """What would be measured again although it is there, as Snakemake has no record of it; in words, or "".
 
     Not of those that it is forced to make, nor of those that it was making when it was killed.
     """
     if workflow.touch:
-        return
+        return ""
     pending = workflow.dag.needrun_jobs(exclude_finished=False)
     jobs = [job for job in pending if job.rule.name in MEASURED]
     reasons = {job: workflow.dag.reason(job) for job in jobs}
@@ -46,8 +46,19 @@ def stop_on_unrecorded():
     ]
     outputs = {output for _, output in unknown}
     texts = [unrecorded_text(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]
-    if any(texts):
-        raise UserError("nothing was started: " + "\n".join(text for text in texts if text))
+    return "\n".join(text for text in texts if text)
+
+
+def stop_on_unrecorded():
+    """Raises UserError before something is measured again that Snakemake has no record of."""
+    if text := unrecorded():
+        raise UserError(f"nothing was started: {text}")
+
+
+def say_what_stops_it():
+    """With -n, of which Snakemake calls no hook, print what would stop the call without it."""
+    if workflow.executor_plugin and workflow.dryrun and workflow._dag and (text := unrecorded()):
+        print(f"\nscaleproof: without -n nothing would be started: {text}", file=sys.stderr)
 
 
 def say_failed_runs():

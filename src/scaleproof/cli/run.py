@@ -90,12 +90,12 @@ def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path)
     """
     from scaleproof.measure.trainer.request import PlannedRun
 
-    _check_before_run(cell, tokens)
+    check_before_run(cell, tokens)
     witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
     return PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
 
 
-def _check_before_run(cell: "Cell", tokens: Path) -> None:
+def check_before_run(cell: "Cell", tokens: Path) -> None:
     """Raise as `_plan_run`, of a cell that is no command."""
     from scaleproof.ground.records.token_hashes import check_token_files
 
@@ -184,7 +184,7 @@ def reference(args: argparse.Namespace) -> None:
     if cell is None:
         raise _changed(args.campaign, f"workload {workload}")
     tokens = args.tokens or tokens_of_run(args.results, cell)
-    _check_before_run(cell, tokens)
+    check_before_run(cell, tokens)
     replayed = replay_cell(cell, loaded.name, tokens, loaded.time_limit_s)
     write_json(args.out, replayed.model_dump(mode="json"))
     steps = f"{len(replayed.losses)} of {replayed.total_steps} steps"
@@ -205,7 +205,7 @@ def pairs(args: argparse.Namespace) -> None:
     a, b = look_up_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
     tokens = args.tokens or tokens_of_run(args.results, a)
-    _check_before_run(a, tokens)
+    check_before_run(a, tokens)
     witnessed_pair = first_pair(comparison)  # number of the first A/B pair: its runs make steps again, to be checked
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":

@@ -12,7 +12,7 @@ from scaleproof.cli.arguments import (
     add_results_option,
     add_subcommands,
 )
-from scaleproof.cli.run import look_up_planned, stoppable
+from scaleproof.cli.run import check_before_run, look_up_planned, stoppable
 from scaleproof.cli.values import Number, count, file_to_read, folder, folder_to_write, path, trace_folder
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
@@ -42,6 +42,7 @@ def trace_capture(args: argparse.Namespace) -> None:
         if args.tokens and not (args.tokens / TOKENS).is_file():
             own_tokens = tokens_dir(args.results, cell)
             raise UserError(f"{args.tokens / TOKENS}: no such file; --tokens is a folder such as {own_tokens}")
+        check_before_run(cell, tokens)
         with stoppable("this trace will be repeated"):
             result = capture_trace(cell, loaded.name, tokens, out, settings, loaded.time_limit_s)
     except UserError as error:

@@ -246,21 +246,21 @@ def _is_misspelt_rule(key: str, rule: str) -> bool:
 
 def _no_profile_error(folder: Path) -> UserError:
     """Return the error for a folder that holds no profile. It names the nearest profile, and all profiles."""
-    profiles = sorted({str(file.parent) for name in NAMES for file in Path("profiles").glob(f"*/{name}")})
+    places = [f"{folder}/{name}" for folder in ("slurm", "profiles/*") for name in NAMES]
+    profiles = sorted({str(file.parent) for place in places for file in Path().glob(place)})
     if folder.is_dir():
         fault = f": {NAMES[0]} is missing there"
     elif os.path.lexists(folder):
         fault = path_fault(folder) or " is a file, not the folder of a profile"  # `path_fault` finds no fault in a file
     else:
-        # Last part of a path -> the path. "slurm" alone is a name, too: a new project has it as a link.
-        by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
+        by_name = {Path(profile).name: profile for profile in profiles}
         known_name = folder.name if folder.name in by_name else nearest_name(folder.name, by_name)
         nearest = by_name.get(known_name or "")
         fault = ": no such profile." + (f' Did you mean "{nearest}"?' if nearest and nearest != str(folder) else "")
-        if not profiles and not Path("slurm").is_dir():
+        if not profiles:
             place = "cd to a clone, or to a folder that scaleproof init made, or give the path of the profile's folder"
             return UserError(f"{folder}{fault} There are no profiles in {Path.cwd()}: {place}")
-    return UserError(f"{folder}{fault} (profiles: {', '.join(['slurm', *profiles])})")
+    return UserError(f"{folder}{fault} (profiles: {', '.join(profiles) or 'none'})")
 
 
 def _list_of(setting: Any) -> list[Any]:

@@ -50,6 +50,7 @@ COMMANDS = [
     (["plan", "x.yaml", "--budget", "1,5"], "(device hours); write 1.5."),
     (["ab", "--difference", "2%", "--", "ls", "--", "ls"], "(%); write 2."),
     (["compare", "-", "-"], "compare reads files and folders, not standard input"),
+    (["model", "fetch", "Qwen/Qwen3-0.6B@main"], "; write Qwen/Qwen3-0.6B --revision main"),
     (["model", "fetch", "."], "is a file or folder of this machine; the hub is asked for owner/name"),
     (["audit", ".", "--html", "x.pdf"], "what is written is no .pdf; give a name with .html"),
     (["audit", ".", "--json", "--format", "github"], "not allowed with argument --json"),
@@ -188,7 +189,7 @@ PATHS = [
     (["campaign", "show", "x.yaml", "--results", "loop"], "loop is a link that leads back to itself"),
     (
         ["cluster", "check", "--profile", "notes.txt"],
-        "notes.txt is a file, not the folder of a profile (profiles: slurm",
+        "notes.txt: a mapping is expected, with lines such as",
     ),
     (["cluster", "check", "--profile", "loop"], "loop is a link that leads back to itself (profiles: slurm"),
     (

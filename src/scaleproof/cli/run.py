@@ -1,7 +1,6 @@
 """Runs: start them, copy them, remove those that failed, and see whether a cluster can start them."""
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,9 +15,9 @@ from scaleproof.cli.arguments import (
     add_results_option,
     add_subcommands,
 )
-from scaleproof.cli.libraries import check_this_folder, check_torch
+from scaleproof.cli.libraries import check_this_folder, check_torch, import_torch
 from scaleproof.cli.values import count, path, text
-from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
+from scaleproof.ground.errors import UserError, nearest_path, no_such, plural, shortened
 from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import duration_text, number, seconds
 from scaleproof.ground.snakemake_command import PROFILE, snakemake_command
@@ -113,11 +112,12 @@ def _refuse_broken_torch(cell: "Cell", metrics: "Timed | Failed", out: Path) -> 
     # A crash of no rank is one of the launcher, which imports torch first.
     if cell.command is not None or failure is None or failure.failure_class != "crash" or failure.rank is not None:
         return
-    tried = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, text=True, errors="replace")
-    if tried.returncode > 0 and (lines := tried.stderr.strip().splitlines()):
+    try:
+        import_torch()
+    except ImportError:
         for name in (METRICS, STEPS, LAUNCHER):
             (out / name).unlink(missing_ok=True)
-        raise ImportError(lines[-1].removeprefix("ImportError: "), name="torch")
+        raise
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
@@ -284,12 +284,13 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
 
     Raises UserError where a name means no run, or the campaign has no folder of results.
     """
+    from scaleproof.ground.records.retry import ALL
     from scaleproof.ground.records.run import METRICS
 
     slugs = [cell.slug for cell in loaded.cells]
     for name in args.cell:
         slug, _, repeat = name.partition("/")
-        if not slug or "/" in repeat:
+        if not slug or "/" in repeat or name.removeprefix("rep").isdecimal():
             parts = Path(name).parts
             named = [parts[place : place + 2] for place, part in enumerate(parts) if part in slugs]  # with their runs
             nearest_slugs = " or ".join(map("/".join, named))
@@ -299,7 +300,8 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
         if slug not in slugs and any(left.glob(f"*/{METRICS}")):
             gone = f"{slug} is no cell of {args.campaign} any more"
             raise UserError(f"--cell {name}: {gone}; to take its runs out of the results: mv {left} ANOTHER_FOLDER")
-        loaded.cell(slug)  # raises UserError where there is no such cell
+        if slug not in slugs:
+            raise UserError(f"{args.campaign}: {no_such('cell', slug, [*slugs, ALL], 'Cells')}")
 
     folder = args.results / loaded.name
     if not folder.is_dir():

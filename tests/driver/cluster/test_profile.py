@@ -181,6 +181,16 @@ def test_a_profile_by_a_variable_is_checked(tmp_path, monkeypatch):
     check_profile_of_call(["snakemake", "--profile", "none"])
 
 
+def test_a_profile_may_be_named_by_its_file(tmp_path, monkeypatch):
+    """As Snakemake takes it."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("executor: scaleproof\njobs: 20\n")
+    check_profile_of_call(["snakemake", "--profile", "mine.yaml"])
+    Path("mine.yaml").write_text("executor: scaleproof\njobs: many\n")
+    with pytest.raises(UserError, match=r"mine\.yaml, line 2: jobs cannot be 'many'"):
+        check_profile_of_call(["snakemake", "--profile", "mine.yaml"])
+
+
 def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):
     rules = "{train: 1, corpus_tokenise: input.size / 9, scaleproof_train: 1, align: 4, book: 1}"
     (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\nset-threads: {rules}\n")

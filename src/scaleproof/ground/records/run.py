@@ -33,6 +33,7 @@ STEPS = "steps.csv"
 LAUNCHER = "launcher_metadata.json"
 COMPLETE = "RUN_COMPLETE.txt"
 LOG = "train.log"
+CAPTURE_LOG = "capture.log"
 BENCHMARK = "benchmark.tsv"  # of Snakemake: the seconds of the run's job
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
 MANIFEST = "manifest.json"  # written with the report, of all files

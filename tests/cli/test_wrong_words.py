@@ -139,6 +139,11 @@ PATHS = [
     (["export", "mlflow", "new", "results/demo"], "the words are in the wrong order: scaleproof export mlflow results"),
     (["export", "mlflow", "results/demo", "results"], '"results" is not empty; give a new folder'),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
+    (["audit", "results/demo\n"], '"results/demo\\n" has a line break in it, as of a script; take it away'),
+    (
+        ["publish", "results/demo", "--author", "J", "--notes", "notes.txt"],
+        'for its content write --notes "$(cat notes',
+    ),
     (["audit", "demo"], 'demo: no such file or folder. Did you mean "results/demo"?'),
     (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
     (["campaign", "show", "config/corpora.yaml"], "corpora.yaml is a table of corpora, no campaign; a campaign"),

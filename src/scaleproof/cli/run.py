@@ -17,7 +17,7 @@ from scaleproof.cli.arguments import (
 )
 from scaleproof.cli.libraries import check_this_folder, check_torch, import_torch
 from scaleproof.cli.values import count, path, text
-from scaleproof.ground.errors import UserError, nearest_path, no_such, plural, shortened
+from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
 from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import duration_text, number, seconds
 from scaleproof.ground.snakemake_command import PROFILE, snakemake_command
@@ -46,6 +46,8 @@ def train(args: argparse.Namespace) -> None:
         (cell,) = look_up_planned(
             args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)]
         )
+        if not args.fingerprints and (args.out / METRICS).is_file():  # typed by hand; Snakemake has removed it before
+            raise UserError(f"--out {args.out} has a finished run, which would be lost; give a new folder")
         with stoppable("this run will be repeated"):
             plan = _plan_run(loaded, cell, args.repeat, args.tokens or tokens_of_run(args.results, cell))
             metrics = run_cell(plan, args.out, read=args.read_log)
@@ -300,23 +302,21 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
         if slug not in slugs and any(left.glob(f"*/{METRICS}")):
             gone = f"{slug} is no cell of {args.campaign} any more"
             raise UserError(f"--cell {name}: {gone}; to take its runs out of the results: mv {left} ANOTHER_FOLDER")
-        if slug not in slugs:
-            raise UserError(f"{args.campaign}: {no_such('cell', slug, [*slugs, ALL], 'Cells')}")
+        if name.casefold() == ALL:
+            raise UserError(f'--cell {name}: there is no such cell. Did you mean "{ALL}"?')
+        loaded.cell(slug)  # raises UserError where there is no such cell
 
-    folder = args.results / loaded.name
-    if not folder.is_dir():
-        hint = f"no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
-        raise UserError(f"{folder}: no such folder; {hint}")
+    if not (folder := args.results / loaded.name).is_dir():
+        nowhere = f"no such folder; no run of {args.campaign} is there (option --results)."
+        raise UserError(f"{folder}: {nowhere}{nearest_path(folder)}")
 
     folders = {f"{run.parent.name}/{run.name}": run for run in loaded.runs(args.results)}  # CELL/rep1 -> its folder
     for name in sorted(args.cell):
         if "/" in name and name not in folders:
-            slug, _ = name.split("/")
-            repeats = ", ".join(run for run in folders if run.startswith(f"{slug}/"))
+            repeats = ", ".join(run for run in folders if Path(run).parent == Path(name).parent)
             raise UserError(f"--cell {name}: the campaign plans no such run; of this cell: {repeats}")
-    if not args.cell:
-        return list(folders.values())
-    return [folder for run, folder in folders.items() if run in args.cell or run.partition("/")[0] in args.cell]
+    chosen = {*args.cell} or folders.keys()
+    return [folder for run, folder in folders.items() if {run, run.partition("/")[0]} & chosen]
 
 
 def cluster_check(args: argparse.Namespace) -> None:

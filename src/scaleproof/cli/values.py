@@ -88,6 +88,8 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError("a path is empty")
     if "\0" in text:
         raise argparse.ArgumentTypeError("a path cannot contain a NUL character")
+    if len(text.splitlines()) > 1 or (text != text.rstrip("\r\n") and not os.path.lexists(text)):
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}" has a line break in it, as of a script; take it away')
     if text.startswith("~") and not os.path.lexists(text):
         expanded = os.path.expanduser(text)  # an unknown "~user" stays as it is
         advice = "the path itself" if expanded == text else expanded

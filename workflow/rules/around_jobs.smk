@@ -27,6 +27,12 @@ def is_recorded(output):
     return record is not None and made <= record.endtime
 
 
+def is_forced(job, reason):
+    """Whether the command line forces a job. The `reason` does not say so where an input of the job is made as well."""
+    by_name = job.rule in workflow.dag.forcerules or not workflow.dag.forcefiles.isdisjoint(job.output)
+    return reason.forced or by_name
+
+
 def unrecorded():
     """What would be measured again although it is there, as Snakemake has no record of it; in words, or "".
 
@@ -40,7 +46,7 @@ def unrecorded():
     unknown = [
         (job.wildcards.campaign, Path(output))
         for job, reason in reasons.items()
-        if not reason.forced and not reason.incomplete_output
+        if not is_forced(job, reason) and not reason.incomplete_output
         for output in job.output[:1]
         if not is_recorded(output)
     ]

@@ -97,6 +97,7 @@ def place(tmp_path_factory) -> Path:
     for name in ("empty", "hidden", "slurm", "traced"):
         (folder / name).mkdir()
     (folder / "hidden/.keep").touch()
+    (folder / "results/published/demo_cpu_2026").mkdir(parents=True)
     (folder / "loop").symlink_to("loop")
     (folder / "lost").symlink_to("../gone.txt")
     (folder / "config/campaign.yaml").write_text("title: x\n")
@@ -144,6 +145,7 @@ PATHS = [
         ["publish", "results/demo", "--author", "J", "--notes", "notes.txt"],
         'for its content write --notes "$(cat notes',
     ),
+    (["compare", "demo_cpu_2026", "results/demo"], 'Did you mean "results/published/demo_cpu_2026"?'),
     (["audit", "demo"], 'demo: no such file or folder. Did you mean "results/demo"?'),
     (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
     (["campaign", "show", "config/corpora.yaml"], "corpora.yaml is a table of corpora, no campaign; a campaign"),

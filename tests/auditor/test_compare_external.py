@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shutil
 
 import pytest
 from external_files import metrics
@@ -199,6 +200,10 @@ def test_each_file_is_read_once(two, monkeypatch):
 
 
 def test_several_kinds_on_one_side_and_nothing_at_all(tmp_path, two):
+    shutil.make_archive(str(tmp_path / "both"), "gztar", tmp_path)
+    with pytest.raises(UserError, match=r"both.tar.gz: several kinds of runs .*; unpack it, and name one, or"):
+        compare_external(tmp_path / "both.tar.gz", two[0], [])
+    (tmp_path / "both.tar.gz").unlink()
     with pytest.raises(UserError, match=r"several kinds of runs .*; name one, or rename repeats of one: run1, run2"):
         compare_external(tmp_path, two[0], [])
     (tmp_path / "notes.txt").write_text("nothing")

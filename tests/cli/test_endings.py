@@ -118,7 +118,15 @@ def lock():
     with hold_devices(["core-0"], "mine", Path(sys.argv[2])):
         pass
 
-commands.run = {"busy": busy, "pool": pool, "lock": lock, "callback": callback}[sys.argv[1]]
+def stubborn():
+    try:
+        busy()
+    except KeyboardInterrupt:
+        print("cleaning", flush=True)
+        time.sleep(60)
+
+works = {"busy": busy, "pool": pool, "lock": lock, "callback": callback, "stubborn": stubborn}
+commands.run = works[sys.argv[1]]
 cli.main()
 """
 
@@ -147,6 +155,17 @@ def test_work_of_several_processes_and_waiting_are_interrupted(tmp_path, work, n
     assert (process.returncode, errors) == (128 + number, f"scaleproof: {words[number]}\n")
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)  # nobody goes on
+
+
+def test_a_second_ctrl_c_ends_at_once_and_says_so(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORK, "stubborn", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for line in ("begun\n", "cleaning\n"):
+        assert process.stdout.readline() == line
+        process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (-signal.SIGINT, "scaleproof: interrupted twice: nothing is cleaned up\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -329,7 +348,7 @@ def test_output_to_a_full_disk_is_one_message(scaleproof, words):
     done = scaleproof(*words, shell="PYTHONUNBUFFERED= {} > /dev/full")
     assert (done.returncode, done.stderr) == (2, "scaleproof: output: No space left on device\n")
     closed = scaleproof(*words, shell="{} >&-")
-    assert (closed.returncode, closed.stderr) == (2, "scaleproof: output: is closed\n")
+    assert (closed.returncode, closed.stderr) == (2, "scaleproof: output is closed\n")
 
 
 def test_memory_that_is_used_up_is_one_message():

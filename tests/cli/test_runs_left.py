@@ -224,3 +224,7 @@ def test_the_runs_of_a_cell_that_was_taken_out_are_moved(campaign, tmp_path):
     )
     with pytest.raises(UserError, match=r'there is no cell "\.\."'):
         retry(Namespace(campaign=campaign.path, cell=[".."], results=tmp_path))
+    with pytest.raises(UserError, match=r'--cell ALL: there is no such cell\. Did you mean "all"'):
+        retry(Namespace(campaign=campaign.path, cell=["ALL"], results=tmp_path))
+    with pytest.raises(UserError, match=r"--cell rep1: a cell is named by its slug, and a run as CELL/rep1\. Cells: "):
+        retry(Namespace(campaign=campaign.path, cell=["rep1"], results=tmp_path))

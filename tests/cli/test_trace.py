@@ -6,6 +6,7 @@ import pytest
 from command_line import scaleproof
 
 from scaleproof.cli.commands import parser
+from scaleproof.ground.errors import UserError
 
 CAMPAIGN = """\
 title: no trace
@@ -42,13 +43,21 @@ def test_the_commands_fail_where_there_is_no_trace(called, capsys):
     assert "There is no trace: " in capsys.readouterr().out
 
 
+def test_no_trace_is_begun_that_would_load_another_torch(called, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torch.py").touch()
+    with pytest.raises(UserError, match=r"torch.py is imported by all ranks in place of the module torch: rename it"):
+        called("trace", "capture")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_stages_publish_that_there_is_none(called, tmp_path):
     assert called("stage", "trace_capture") == 0
     assert called("stage", "trace_summary") == 0
     assert (tmp_path / "out/profile_summary.json").is_file()
 
 
-@pytest.mark.parametrize(("file", "code"), [("training_metrics.json", 2), ("capture.json", 1)])
+@pytest.mark.parametrize(("file", "code"), [("training_metrics.json", 2), ("capture.json", 1), ("capture.log", 1)])
 def test_a_trace_replaces_a_trace_alone(called, tmp_path, capsys, file, code):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / file).write_text("{}")
@@ -108,3 +117,14 @@ def test_a_trace_that_cannot_be_taken_leaves_no_log_in_the_results(repository, t
     assert done.returncode == 2
     assert "tokens.json: no such file; --tokens is a folder such as results/corpora/python-docs/" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_options_of_a_profilers_files_are_not_dropped(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "capture.json").write_text("{}")
+    done = scaleproof("trace", "diff", "a", "b", "--steps", "3", "--ranks", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--ranks, --steps: for a profiler's files alone; a and b are captures" in done.stderr
+    done = scaleproof("trace", "summary", "a", "--steps", "3", cwd=tmp_path)
+    assert "--steps: for a profiler's files alone; a is a capture, which says them itself" in done.stderr

@@ -24,6 +24,9 @@ COMMANDS = [
     (["help"], 'Did you mean "--help"?'),
     (["clean"], 'there is no "clean". Allowed: '),
     (["auditt"], 'Did you mean "audit"?'),
+    (["ba"], 'Did you mean "ab"?'),
+    (["reprot"], 'Did you mean "snakemake --cores 2 results/<campaign>/report.html"?'),
+    (["stage", "cahrts"], 'Did you mean "charts"?'),
     ([], "a command is missing; allowed: init, doctor, campaign, model, corpus"),
     (["campaign"], "a command is missing; allowed: validate, show, schema"),
     (["campaign", "lint", "x.yaml"], 'there is no "lint". Allowed: validate, show, schema'),
@@ -47,6 +50,7 @@ COMMANDS = [
     (["plan", "x.yaml", "--budget", "1,5"], "(device hours); write 1.5."),
     (["ab", "--difference", "2%", "--", "ls", "--", "ls"], "(%); write 2."),
     (["compare", "-", "-"], "compare reads files and folders, not standard input"),
+    (["model", "fetch", "Qwen/Qwen3-0.6B@main"], "; write Qwen/Qwen3-0.6B --revision main"),
     (["model", "fetch", "."], "is a file or folder of this machine; the hub is asked for owner/name"),
     (["audit", ".", "--html", "\x1b[31m"], "'\\x1b[31m' has a character that is not printed; give another name"),
     (["audit", ".", "--html", "x.pdf"], "what is written is no .pdf; give a name with .html"),
@@ -94,6 +98,7 @@ def place(tmp_path_factory) -> Path:
     for name in ("empty", "hidden", "slurm", "traced"):
         (folder / name).mkdir()
     (folder / "hidden/.keep").touch()
+    (folder / "results/published/demo_cpu_2026").mkdir(parents=True)
     (folder / "loop").symlink_to("loop")
     (folder / "lost").symlink_to("../gone.txt")
     (folder / "config/campaign.yaml").write_text("title: x\n")
@@ -136,6 +141,13 @@ PATHS = [
     (["export", "mlflow", "new", "results/demo"], "the words are in the wrong order: scaleproof export mlflow results"),
     (["export", "mlflow", "results/demo", "results"], '"results" is not empty; give a new folder'),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
+    (["audit", "results/demo\n"], '"results/demo\\n" has a line break in it, as of a script; take it away'),
+    (
+        ["publish", "results/demo", "--author", "J", "--notes", "notes.txt"],
+        'for its content write --notes "$(cat notes',
+    ),
+    (["compare", "demo_cpu_2026", "results/demo"], 'Did you mean "results/published/demo_cpu_2026"?'),
+    (["audit", "demo"], 'demo: no such file or folder. Did you mean "results/demo"?'),
     (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
     (["campaign", "show", "config/corpora.yaml"], "corpora.yaml is a table of corpora, no campaign; a campaign"),
     (["retry", "x.yaml", "--cell", ""], 'argument --cell: cannot be ""; allowed: one line of text that is not blank'),
@@ -185,7 +197,7 @@ PATHS = [
     (["campaign", "show", "x.yaml", "--results", "loop"], "loop is a link that leads back to itself"),
     (
         ["cluster", "check", "--profile", "notes.txt"],
-        "notes.txt is a file, not the folder of a profile (profiles: slurm",
+        "notes.txt: a mapping is expected, with lines such as",
     ),
     (["cluster", "check", "--profile", "loop"], "loop is a link that leads back to itself (profiles: slurm"),
     (

@@ -55,3 +55,9 @@ def test_no_project_is_made_among_results(tmp_path, place):
 def test_no_project_is_made_in_the_root_of_the_file_system():
     with pytest.raises(UserError, match="/ is the root of the file system; give a new folder"):
         new_project(Path("/"))
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
+def test_no_project_is_made_where_the_system_keeps_no_files():
+    with pytest.raises(UserError, match="is of the system, which keeps no files there; give another"):
+        new_project(Path("/proc/self"))

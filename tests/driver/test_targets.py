@@ -1,6 +1,7 @@
 """Targets that no rule makes are answered with what a rule makes."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,19 @@ def test_a_snakemake_in_a_folder_of_the_clone_is_sent_to_the_clone(tmp_path, mon
         load_named("demo")
     hint = f"; this is {tmp_path}/workflow, and campaigns are in {tmp_path}/config/campaigns: cd {tmp_path}"
     assert str(unknown.value).endswith(f'there is no campaign "demo". Campaigns: none{hint * is_named}')
+
+
+def test_campaigns_of_one_folder_below_and_one_that_strayed_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clone/config/campaigns").mkdir(parents=True)
+    with pytest.raises(UserError, match=f"campaigns are in {tmp_path}/clone/config/campaigns: cd {tmp_path}/clone$"):
+        load_named("below")
+    (tmp_path / "other/config/campaigns").mkdir(parents=True)  # which of both is meant, nobody knows
+    with pytest.raises(UserError, match=r"without config/campaigns$"):
+        load_named("of_two")
+    monkeypatch.chdir(tmp_path / "clone")
+    for file, names_it in (("title: x\n", True), ("scheduler: slurm\n", False)):
+        Path("config/strayed.yaml").write_text(file)
+        with pytest.raises(UserError) as unknown:
+            load_named("strayed", Path(str(names_it)))
+        assert ("; config/strayed.yaml is there: move it to config/campaigns" in str(unknown.value)) == names_it

@@ -40,14 +40,14 @@ def test_a_disk_that_cannot_be_written_is_told_by_the_name_of_the_file(tmp_path,
     monkeypatch.setattr(Path, "unlink", refused)
     with pytest.raises(OSError, match="Read-only") as caught:
         write_atomic(tmp_path / "page.html", "text")
-    assert os_fault(caught.value) == f"{tmp_path / 'page.html'}: is on a disk that cannot be written"
+    assert os_fault(caught.value) == f"{tmp_path / 'page.html'} is on a disk that cannot be written"
 
 
 @pytest.mark.parametrize(("number", "named"), [(errno.EFBIG, "copy"), (errno.EROFS, "copy"), (errno.EACCES, "source")])
 def test_a_copy_that_cannot_be_written_is_named(tmp_path, number, named):
     (tmp_path / "source").touch()
     assert os_fault(OSError(number, "", str(tmp_path / "source"), None, "copy")).startswith(
-        f"{tmp_path / named if named == 'source' else named}: "
+        f"{tmp_path / named if named == 'source' else named}{': this user' if named == 'source' else ' '}"
     )
 
 
@@ -55,7 +55,7 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
     (tmp_path / "config").touch()
     with pytest.raises(FileExistsError) as caught:
         write_atomic(tmp_path / "config/mine.yaml", "text")
-    assert os_fault(caught.value) == f"{tmp_path / 'config'}: is a file; a folder is expected"
+    assert os_fault(caught.value) == f"{tmp_path / 'config'} is a file; a folder is expected"
 
 
 @pytest.mark.fault("a killed process left a part of a file", "removed by the next writer")

@@ -181,6 +181,13 @@ def test_a_rule_that_is_left_out_is_one(built, rule, code, options):
     assert (done.returncode == 0) == (code == 0), said(done)
 
 
+def test_a_rule_whose_threads_an_option_sets_is_one_or_of_another_workflow(built):
+    done = built.snakemake("-n", "--set-threads", "trian=2", "align=2", "--", "results/tiny/report.html")
+    assert '--set-threads: the workflow has no rule "trian". Did you mean "train"?' in said(done)
+    assert done.returncode == 2
+    assert built.snakemake("-n", "--set-threads", "align=2", "--", "results/tiny/report.html").returncode == 0
+
+
 def test_a_rule_of_the_user_may_make_files_in_the_folder_of_a_campaign(make_copy):
     copy = make_copy()
     text = 'rule mine:\n    output: "results/tiny/extra/mine.csv"\n    shell: "touch {output}"\n'

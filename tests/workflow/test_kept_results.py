@@ -44,11 +44,16 @@ def typed(copy, line: str) -> subprocess.CompletedProcess:
 @pytest.mark.fault(
     "results are copied into another clone", "nothing is measured again before somebody chooses; the runs can be kept"
 )
-def test_copied_results_are_kept(clone):
+def test_copied_results_are_kept(built, clone):
     before = (clone.root / FINISHED).read_bytes()
+    planned = clone.snakemake("--dry-run", REPORT)
+    assert "without -n nothing would be started: snakemake has no record of 2 finished runs" in planned.stderr
     stopped = clone.snakemake(REPORT)
     assert stopped.returncode == 2
     assert "nothing was started: snakemake has no record of 2 finished runs, 1 reference of tiny" in stopped.stderr
+    shutil.rmtree(clone.root / "results/corpora")  # a forced job whose inputs are made as well
+    assert "nothing would be" not in clone.dry(*command_after("to measure them again", stopped.stderr).split()[3:])
+    shutil.copytree(built.root / "results/corpora", clone.root / "results/corpora")
 
     stale = clone.command("scaleproof", "stale", CAMPAIGN)
     assert stale.returncode == 1

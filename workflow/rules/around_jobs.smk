@@ -27,27 +27,44 @@ def is_recorded(output):
     return record is not None and made <= record.endtime
 
 
-def stop_on_unrecorded():
-    """Raises UserError before something is measured again that Snakemake has no record of.
+def is_forced(job, reason):
+    """Whether the command line forces a job. The `reason` does not say so where an input of the job is made as well."""
+    by_name = job.rule in workflow.dag.forcerules or not workflow.dag.forcefiles.isdisjoint(job.output)
+    return reason.forced or by_name
+
+
+def unrecorded():
+    """What would be measured again although it is there, as Snakemake has no record of it; in words, or "".
 
     Not of those that it is forced to make, nor of those that it was making when it was killed.
     """
     if workflow.touch:
-        return
+        return ""
     pending = workflow.dag.needrun_jobs(exclude_finished=False)
     jobs = [job for job in pending if job.rule.name in MEASURED]
     reasons = {job: workflow.dag.reason(job) for job in jobs}
     unknown = [
         (job.wildcards.campaign, Path(output))
         for job, reason in reasons.items()
-        if not reason.forced and not reason.incomplete_output
+        if not is_forced(job, reason) and not reason.incomplete_output
         for output in job.output[:1]
         if not is_recorded(output)
     ]
     outputs = {output for _, output in unknown}
     texts = [unrecorded_text(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]
-    if any(texts):
-        raise UserError("nothing was started: " + "\n".join(text for text in texts if text))
+    return "\n".join(text for text in texts if text)
+
+
+def stop_on_unrecorded():
+    """Raises UserError before something is measured again that Snakemake has no record of."""
+    if text := unrecorded():
+        raise UserError(f"nothing was started: {text}")
+
+
+def say_what_stops_it():
+    """With -n, of which Snakemake calls no hook, print what would stop the call without it."""
+    if workflow.executor_plugin and workflow.dryrun and workflow._dag and (text := unrecorded()):
+        print(f"\nscaleproof: without -n nothing would be started: {text}", file=sys.stderr)
 
 
 def say_failed_runs():

@@ -47,7 +47,14 @@ def refuse_elsewhere(wildcards):
 
 @lru_cache
 def check_omitted():
-    """End where --omit-from or --allowed-rules names nothing that is made, of which Snakemake says nothing."""
+    """End where an option names a rule that there is not, or nothing that is made, of which Snakemake says nothing."""
+    resources = workflow.resource_settings
+    for option, rules in (
+        ("--set-threads", resources.overwrite_threads),
+        ("--set-resources", resources.overwrite_resources),
+    ):
+        for name in rules:
+            or_exit(check_name, f"{option}: ", name, real_rules(), "the workflow has no rule")
     for name in {*workflow.dag_settings.omit_from, *(workflow.dag_settings.allowed_rules or ())}:
         if not is_made(name):
             or_exit(known_name, "rule", name, real_rules())

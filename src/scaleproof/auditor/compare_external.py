@@ -13,6 +13,7 @@ from scaleproof.auditor.overview import rate_of_run
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.logs import LEAST_LINES
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
+from scaleproof.auditor.read.text_files import is_archive
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable
 from scaleproof.ground.confidence import claimed_ratio, mean_rate
 from scaleproof.ground.errors import UserError, plural
@@ -221,9 +222,9 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
         # Nothing but its repeat is in a name like run1.log.
         kinds = sorted(kind or first.name for kind, first in first_runs.items())
         listed = ", ".join(kinds[:5])
-        raise UserError(
-            f"{path}: several kinds of runs ({listed}); name one, or rename repeats of one: run1, run2, ..."
-        )
+        unpacked = "unpack it, and " if is_archive(path) else ""
+        advice = f"{unpacked}name one, or rename repeats of one: run1, run2, ..."
+        raise UserError(f"{path}: several kinds of runs ({listed}); {advice}")
     return runs
 
 

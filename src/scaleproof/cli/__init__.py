@@ -87,9 +87,9 @@ class _Stop:
 
     def _stop(self, number: int, _: object) -> NoReturn:
         """End the command with a KeyboardInterrupt, so that it cleans up. A second signal ends the process at once."""
-        signal.signal(number, signal.SIG_DFL)
-        if os.getpid() != self._process:  # in a forked process: it just ends; the command itself reports the signal
-            os.kill(os.getpid(), number)
+        signal.signal(number, self._end_at_once)
+        if os.getpid() != self._process:
+            self._end_at_once(number)
         self.number = signal.Signals(number)
         if "multiprocessing" in sys.modules:  # a pool waits for its processes, which SIGTERM does not reach
             from multiprocessing import active_children
@@ -97,6 +97,13 @@ class _Stop:
             for process in active_children():
                 process.kill()
         raise KeyboardInterrupt
+
+    def _end_at_once(self, number: int, _: object = None) -> None:
+        """End the process by the signal, and say so unless it was forked: the command itself reports the signal."""
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() == self._process:  # not by `print`, which may be what was interrupted
+            os.write(2, f"scaleproof: {STOPS[signal.Signals(number)]} twice: nothing is cleaned up\n".encode())
+        os.kill(os.getpid(), number)
 
     def _unraisable(self, problem: sys.UnraisableHookArgs) -> None:
         """Send the signal again a moment later where Python could not raise its exception.

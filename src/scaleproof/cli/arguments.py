@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 from scaleproof.cli.values import RESULTS, chart_to_write, file_to_read, folder, page_to_write, path, results_folder
-from scaleproof.ground.errors import did_you_mean, shortened
+from scaleproof.ground.errors import did_you_mean, nearest_name, shortened
 
 Group = argparse._SubParsersAction
 
@@ -198,7 +198,8 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
     command, *rest = re.split("[ =]", word, maxsplit=1)
     if rest and command in group.choices:  # "verify results/demo" in quotes, verify=results/demo
         return f" Several words are written as one; write: {prog} {command} {rest[0]}."
-    if word.casefold() in WORKFLOW_WORDS:
+    nearest = nearest_name(word, [*group.choices, *WORKFLOW_WORDS])
+    if word.casefold() in WORKFLOW_WORDS or nearest in {*WORKFLOW_WORDS} - {*group.choices}:
         return ' Did you mean "snakemake --cores 2 results/<campaign>/report.html"?'
     inside = [
         f'"{prog} {name} {word}"'

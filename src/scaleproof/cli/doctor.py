@@ -3,6 +3,7 @@
 import argparse
 
 from scaleproof.cli.arguments import Group, add_command
+from scaleproof.cli.libraries import check_this_folder
 from scaleproof.cli.values import RESULTS, folder_to_write, record_to_write
 
 
@@ -15,6 +16,8 @@ def doctor(args: argparse.Namespace) -> None:
     from scaleproof.measure.launch.device_lock import device_names, hold_devices
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
+    if not args.no_ranks:
+        check_this_folder()
     gpus, reason_for_no_gpu = usable_gpus(cuda_devices)
     n_ranks = len(gpus) or min(2, available_cores())
     checks = doctor_cpu.checks_of_cpu(args.results)

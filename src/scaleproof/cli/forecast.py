@@ -13,7 +13,7 @@ from scaleproof.cli.arguments import (
     add_results_option,
 )
 from scaleproof.cli.prepare import better_splits, count_tables_and_charts
-from scaleproof.cli.run import look_up_planned, stoppable
+from scaleproof.cli.run import check_before_run, look_up_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, device, file_to_read, memory, past_day, path, text
 from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_json
@@ -229,14 +229,14 @@ def _find_frontier(
 ) -> None:
     """Find the largest micro-batch of a cell by trials, write it to `out` and print it.
 
-    `limit`: bytes of memory of a device; None: all memory of the GPU. `compare_speed`: also time a half and a quarter
-    of that micro-batch.
+    `limit`: bytes of memory of a device; None: all memory of the GPU. `compare_speed`: time a half and a quarter, too.
     """
     from dataclasses import asdict
 
     from scaleproof.conclude.forecast.frontier import find_frontier
     from scaleproof.conclude.forecast.text import frontier_text
 
+    check_before_run(cell, tokens)
     with stoppable("no trial was kept"):
         answer = find_frontier(cell, loaded.name, tokens, out.parent, limit, loaded.time_limit_s, compare_speed)
     best = answer.fastest if cell.searched == "fastest" else answer.largest

@@ -43,6 +43,13 @@ def check_torch() -> None:
             raise ImportError(f"version {version} is too old", name="torch")
 
 
+def import_torch() -> None:
+    """Raise ImportError where torch cannot be imported, in a process of its own: it takes seconds, and memory."""
+    tried = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, text=True, errors="replace")
+    if tried.returncode > 0 and (lines := tried.stderr.strip().splitlines()):
+        raise ImportError(lines[-1].removeprefix("ImportError: "), name="torch")
+
+
 def check_this_folder() -> None:
     """Raise UserError where a file of this folder is imported by ranks (`python -m`) in place of a module."""
     here = Path.cwd()

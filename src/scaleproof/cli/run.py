@@ -1,7 +1,6 @@
 """Runs: start them, copy them, remove those that failed, and see whether a cluster can start them."""
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from scaleproof.cli.arguments import (
     add_results_option,
     add_subcommands,
 )
-from scaleproof.cli.libraries import check_this_folder, check_torch
+from scaleproof.cli.libraries import check_this_folder, check_torch, import_torch
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
 from scaleproof.ground.files import write_json
@@ -47,6 +46,8 @@ def train(args: argparse.Namespace) -> None:
         (cell,) = look_up_planned(
             args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)]
         )
+        if not args.fingerprints and (args.out / METRICS).is_file():  # typed by hand; Snakemake has removed it before
+            raise UserError(f"--out {args.out} has a finished run, which would be lost; give a new folder")
         with stoppable("this run will be repeated"):
             plan = _plan_run(loaded, cell, args.repeat, args.tokens or tokens_of_run(args.results, cell))
             metrics = run_cell(plan, args.out, read=args.read_log)
@@ -90,12 +91,12 @@ def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path)
     """
     from scaleproof.measure.trainer.request import PlannedRun
 
-    _check_before_run(cell, tokens)
+    check_before_run(cell, tokens)
     witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
     return PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
 
 
-def _check_before_run(cell: "Cell", tokens: Path) -> None:
+def check_before_run(cell: "Cell", tokens: Path) -> None:
     """Raise as `_plan_run`, of a cell that is no command."""
     from scaleproof.ground.records.token_hashes import check_token_files
 
@@ -113,11 +114,12 @@ def _refuse_broken_torch(cell: "Cell", metrics: "Timed | Failed", out: Path) -> 
     # A crash of no rank is one of the launcher, which imports torch first.
     if cell.command is not None or failure is None or failure.failure_class != "crash" or failure.rank is not None:
         return
-    tried = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, text=True, errors="replace")
-    if tried.returncode > 0 and (lines := tried.stderr.strip().splitlines()):
+    try:
+        import_torch()
+    except ImportError:
         for name in (METRICS, STEPS, LAUNCHER):
             (out / name).unlink(missing_ok=True)
-        raise ImportError(lines[-1].removeprefix("ImportError: "), name="torch")
+        raise
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
@@ -184,7 +186,7 @@ def reference(args: argparse.Namespace) -> None:
     if cell is None:
         raise _changed(args.campaign, f"workload {workload}")
     tokens = args.tokens or tokens_of_run(args.results, cell)
-    _check_before_run(cell, tokens)
+    check_before_run(cell, tokens)
     replayed = replay_cell(cell, loaded.name, tokens, loaded.time_limit_s)
     write_json(args.out, replayed.model_dump(mode="json"))
     steps = f"{len(replayed.losses)} of {replayed.total_steps} steps"
@@ -205,7 +207,7 @@ def pairs(args: argparse.Namespace) -> None:
     a, b = look_up_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
     tokens = args.tokens or tokens_of_run(args.results, a)
-    _check_before_run(a, tokens)
+    check_before_run(a, tokens)
     witnessed_pair = first_pair(comparison)  # number of the first A/B pair: its runs make steps again, to be checked
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
@@ -284,12 +286,13 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
 
     Raises UserError where a name means no run, or the campaign has no folder of results.
     """
+    from scaleproof.ground.records.retry import ALL
     from scaleproof.ground.records.run import METRICS
 
     slugs = [cell.slug for cell in loaded.cells]
     for name in args.cell:
         slug, _, repeat = name.partition("/")
-        if not slug or "/" in repeat:
+        if not slug or "/" in repeat or name.removeprefix("rep").isdecimal():
             parts = Path(name).parts
             named = [parts[place : place + 2] for place, part in enumerate(parts) if part in slugs]  # with their runs
             nearest_slugs = " or ".join(map("/".join, named))
@@ -299,22 +302,21 @@ def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Pat
         if slug not in slugs and any(left.glob(f"*/{METRICS}")):
             gone = f"{slug} is no cell of {args.campaign} any more"
             raise UserError(f"--cell {name}: {gone}; to take its runs out of the results: mv {left} ANOTHER_FOLDER")
+        if name.casefold() == ALL:
+            raise UserError(f'--cell {name}: there is no such cell. Did you mean "{ALL}"?')
         loaded.cell(slug)  # raises UserError where there is no such cell
 
-    folder = args.results / loaded.name
-    if not folder.is_dir():
-        hint = f"no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
-        raise UserError(f"{folder}: no such folder; {hint}")
+    if not (folder := args.results / loaded.name).is_dir():
+        nowhere = f"no such folder; no run of {args.campaign} is there (option --results)."
+        raise UserError(f"{folder}: {nowhere}{nearest_path(folder)}")
 
     folders = {f"{run.parent.name}/{run.name}": run for run in loaded.runs(args.results)}  # CELL/rep1 -> its folder
     for name in sorted(args.cell):
         if "/" in name and name not in folders:
-            slug, _ = name.split("/")
-            repeats = ", ".join(run for run in folders if run.startswith(f"{slug}/"))
+            repeats = ", ".join(run for run in folders if Path(run).parent == Path(name).parent)
             raise UserError(f"--cell {name}: the campaign plans no such run; of this cell: {repeats}")
-    if not args.cell:
-        return list(folders.values())
-    return [folder for run, folder in folders.items() if run in args.cell or run.partition("/")[0] in args.cell]
+    chosen = {*args.cell} or folders.keys()
+    return [folder for run, folder in folders.items() if {run, run.partition("/")[0]} & chosen]
 
 
 def cluster_check(args: argparse.Namespace) -> None:

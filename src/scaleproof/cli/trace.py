@@ -12,7 +12,8 @@ from scaleproof.cli.arguments import (
     add_results_option,
     add_subcommands,
 )
-from scaleproof.cli.run import look_up_planned, stoppable
+from scaleproof.cli.libraries import import_torch
+from scaleproof.cli.run import check_before_run, look_up_planned, stoppable
 from scaleproof.cli.values import Number, count, file_to_read, folder, folder_to_write, path, trace_folder
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
@@ -24,12 +25,13 @@ def trace_capture(args: argparse.Namespace) -> None:
     """Take a trace of one cell and print the result.
 
     Without a trace, a command typed by hand ends with SystemExit(1), but a stage ends well: the report has the reason.
-    Raises UserError. With `args.fingerprints`, which the workflow gives to a stage, its message is also written to LOG
-    in the folder of the trace.
+    Raises UserError. With `args.fingerprints`, which the workflow gives to a stage, its message is also in the log in
+    the folder of the trace.
     """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
     from scaleproof.ground.records.corpus_files import TOKENS
-    from scaleproof.measure.trace.capture.capture import LOG, capture_trace
+    from scaleproof.ground.records.run import CAPTURE_LOG
+    from scaleproof.measure.trace.capture.capture import capture_trace
 
     loaded = LoadedCampaign(args.campaign, args.results)
     # Raises UserError if the cell was edited since the workflow planned it.
@@ -42,13 +44,16 @@ def trace_capture(args: argparse.Namespace) -> None:
         if args.tokens and not (args.tokens / TOKENS).is_file():
             own_tokens = tokens_dir(args.results, cell)
             raise UserError(f"{args.tokens / TOKENS}: no such file; --tokens is a folder such as {own_tokens}")
+        check_before_run(cell, tokens)
         with stoppable("this trace will be repeated"):
             result = capture_trace(cell, loaded.name, tokens, out, settings, loaded.time_limit_s)
     except UserError as error:
         if args.fingerprints:  # a stage of the workflow: Snakemake shows the log that it finds there
-            write_atomic(out / LOG, f"scaleproof: {error}\n")
+            write_atomic(out / CAPTURE_LOG, f"scaleproof: {error}\n")
         raise
     if result.status != "ok":
+        if cell.command is None and result.status == "failed" and not args.is_stage:
+            import_torch()  # raises ImportError, with the cure, where that is the reason
         print(f"{cell.slug}: {result.status}: {result.reason}", file=sys.stderr)
     else:
         reason = f" ({result.tool_reason})" if result.tool_reason else ""
@@ -74,8 +79,7 @@ def trace_summary(args: argparse.Namespace) -> None:
     from scaleproof.measure.trace.summarise import summarise_capture, summarise_files
 
     if len(args.trace) == 1 and (args.trace[0] / CAPTURE).is_file():
-        if args.out:
-            raise UserError(f"--out is for a profiler's files; the summary of a capture stands in {args.trace[0]}")
+        _refuse_unused(args, ("out", "ranks", "steps"), f"{args.trace[0]} is a capture, which says them itself")
         profile = summarise_capture(args.trace[0])
     else:
         profile = summarise_files(args.trace, args.ranks, args.steps)
@@ -84,6 +88,12 @@ def trace_summary(args: argparse.Namespace) -> None:
     for sentence in trace_sentences(profile):
         print(sentence)
     _fail_by_hand(args, profile.status)
+
+
+def _refuse_unused(args: argparse.Namespace, names: tuple[str, ...], why: str) -> None:
+    """Raise UserError for options of a profiler's files that were given where there is none."""
+    if given := [f"--{name}" for name in names if getattr(args, name) is not None]:
+        raise UserError(f"{', '.join(given)}: for a profiler's files alone; {why}")
 
 
 def trace_interconnect(args: argparse.Namespace) -> None:
@@ -111,14 +121,16 @@ def trace_diff(args: argparse.Namespace) -> None:
     from scaleproof.measure.trace.diff import diff_rows, diff_table, summarise_diff
     from scaleproof.measure.trace.summarise import summarise_files
 
-    profiles = []
-    for trace in (args.a, args.b):
-        has_summary = trace.name == PROFILE or (trace / PROFILE).is_file()
-        # A capture should have a summary: without one `read_profile` says how to make it.
-        if has_summary or (trace / CAPTURE).is_file():
-            profiles.append(read_profile(trace))
-        else:
-            profiles.append(summarise_files([trace], args.ranks, args.steps))
+    traces = (args.a, args.b)
+    # A capture should have a summary: without one `read_profile` says how to make it.
+    folders = [trace.parent if trace.name == PROFILE else trace for trace in traces]
+    are_own = [(folder / PROFILE).is_file() or (folder / CAPTURE).is_file() for folder in folders]
+    if all(are_own):
+        _refuse_unused(args, ("ranks", "steps"), f"{args.a} and {args.b} are captures, which say them themselves")
+    profiles = [
+        read_profile(trace) if is_own else summarise_files([trace], args.ranks, args.steps)
+        for trace, is_own in zip(traces, are_own, strict=True)
+    ]
     sources = {"generated_at_utc", "run_dir", "inputs", "nsys_report", "per_file"}
     one, other = (profile.model_dump(exclude=sources) for profile in profiles)
     if one == other:

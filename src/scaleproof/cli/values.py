@@ -62,6 +62,9 @@ def hub_name(words: str) -> str:
         end_of_address = "/".join(words.rstrip("/").split("/")[3:][-2:])  # https://HOST/a/b/c -> "b/c"
         is_address = ADDRESS.match(words) and HUB_NAME.fullmatch(end_of_address)
         hint = f"; write {end_of_address}" if is_address else ""
+        name, at, revision = words.partition("@")  # as of packages
+        if at and HUB_NAME.fullmatch(name):
+            hint = f"; write {name} --revision {revision}"
         raise refused(words, f"owner/name, like Qwen/Qwen3-0.6B{hint}")
     return words
 
@@ -85,6 +88,8 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError("a path is empty")
     if "\0" in text:
         raise argparse.ArgumentTypeError("a path cannot contain a NUL character")
+    if len(text.splitlines()) > 1 or (text != text.rstrip("\r\n") and not os.path.lexists(text)):
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}" has a line break in it, as of a script; take it away')
     if text.startswith("~") and not os.path.lexists(text):
         expanded = os.path.expanduser(text)  # an unknown "~user" stays as it is
         advice = "the path itself" if expanded == text else expanded
@@ -182,9 +187,11 @@ def new_folder(text: str) -> Path:
 
 def trace_folder(text: str) -> Path:
     """Return `text` as the folder of a trace, new or of an earlier one. Raises ArgumentTypeError for other folders."""
-    from scaleproof.ground.records.run import CAPTURE
+    from scaleproof.ground.records.run import CAPTURE, CAPTURE_LOG
 
-    return folder_to_write(text) if (path(text) / CAPTURE).is_file() else new_folder(text)
+    names = (CAPTURE, CAPTURE_LOG)  # the log alone where the capture was stopped
+    is_of_trace = any((path(text) / name).is_file() for name in names)
+    return folder_to_write(text) if is_of_trace else new_folder(text)
 
 
 def _check_parent(place: Path) -> None:

@@ -1,5 +1,6 @@
 """`scaleproof init`: a folder of campaigns, measured by the workflow of the package that is installed."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -43,8 +44,10 @@ def new_project(folder: Path) -> list[str]:
         write_atomic(folder / "Snakefile", SNAKEFILE.read_text(encoding="utf-8"))
         write_atomic(folder / ".gitignore", IGNORED)
         (folder / LINK).symlink_to(f"profiles/{LINK}")
-    except OSError:
+    except OSError as error:
         for name in names:
             (folder / name).unlink(missing_ok=True)
+        if error.errno == errno.ENOENT:  # as in /proc: the folder is there, but no file can be
+            raise UserError(f"{folder.resolve()} is of the system, which keeps no files there; give another") from None
         raise
     return names

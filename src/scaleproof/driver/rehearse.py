@@ -44,5 +44,10 @@ def run_rehearsal(path: Path, options: Sequence[str], without_gpu: bool) -> Load
     folder = RESULTS / loaded.name
     runs = plural(len(loaded.runs(RESULTS)), "run")
     print(f"scaleproof: {runs} in small; logs: {folder}/runs/CELL/rep1/train.log", file=sys.stderr)
-    run_snakemake(file, [folder / "report.html"], options)
+    try:
+        run_snakemake(file, [folder / "report.html"], options)
+    except UserError:
+        if not folder.is_dir():  # nothing has begun; else the next call goes on from there
+            file.unlink()
+        raise
     return loaded

@@ -133,7 +133,7 @@ def _nearest_letters(letters: str, choices: list[str]) -> str | None:
     """Return the choice that is nearest to `letters`, all as `_letters` returns them. Returns None if none is near."""
     edits = {choice: edit_distance(letters, choice) for choice in choices}
     slips = [choice for choice in choices if len(choice) == len(letters) and edits[choice] == 1]
-    if len(letters) >= 3 and len(slips) == 1:  # one letter for another: ddp rather than dp, of dpp
+    if len(slips) == 1 and (len(letters) >= 3 or sorted(letters) == sorted(slips[0])):  # ddp rather than dp, of dpp; ba
         return slips[0]
     # Below this ratio, and farther than two edits, the nearest name is no help.
     if close := difflib.get_close_matches(letters, choices, n=2, cutoff=0.7):  # none of two as near, nor fp16 for fp64
@@ -231,11 +231,11 @@ def nearest_path(path: Path) -> str:
             names = sorted(child.name for child in islice(mended.iterdir(), 10_000) if not child.name.startswith("."))
         except OSError:
             return ""
-        nearest = nearest_name(part, names)
-        if nearest is None:
-            tails = (Path(*posix_path.parts[n:]) for n in range(1, len(posix_path.parts)))  # seen from a folder above
-            tail = next((tail for tail in tails if tail.exists()), None)
-            return f' Did you mean "{tail}"?' if tail else _content_text(mended, names)
+        if (nearest := nearest_name(part, names)) is None:
+            tails = [Path(*posix_path.parts[n:]) for n in range(len(posix_path.parts))]  # seen from folders above
+            deeper = [place for name in names if os.path.lexists(place := mended / name / tails[len(mended.parts)])]
+            meant = [*filter(os.path.lexists, tails[1:]), *(deeper if len(deeper) == 1 else ())]
+            return f' Did you mean "{meant[0]}"?' if meant else _content_text(mended, names)
         mended /= nearest
     is_folder_for_file = path.suffix and mended.is_dir()  # config, for config.json
     return f' Did you mean "{mended}"?' if mended != path and not is_folder_for_file else ""

@@ -32,19 +32,19 @@ from scaleproof.ground.number_format import integer
 Parsed = TypeVar("Parsed")
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 LEAST_FREE = 1 << 20  # bytes; with less free a disk is full
-# What the system says of a path -> what it means for whoever gave it.
+# What the system says of a path -> what it means for whoever gave it, to be said after the path.
 PATH_FAULTS = {
-    errno.EBADF: "is closed",
-    errno.EISDIR: "is a folder; a file is expected",
-    errno.EEXIST: "is a file; a folder is expected",
-    errno.ENOTDIR: "leads through a file as if it were a folder",
-    errno.EACCES: "this user may not read or write it (ls -ld shows who may)",
-    errno.EPERM: "this user may not read or write it (ls -ld shows who may)",
-    errno.ELOOP: "is a link that leads back to itself",
-    errno.ENAMETOOLONG: "the name is longer than a file system takes",
-    errno.EROFS: "is on a disk that cannot be written",
-    errno.EFBIG: "would be larger than this shell allows (ulimit -f)",
-    errno.ENXIO: "is a device or a socket, not a regular file",
+    errno.EBADF: " is closed",
+    errno.EISDIR: " is a folder; a file is expected",
+    errno.EEXIST: " is a file; a folder is expected",
+    errno.ENOTDIR: " leads through a file as if it were a folder",
+    errno.EACCES: ": this user may not read or write it (ls -ld shows who may)",
+    errno.EPERM: ": this user may not read or write it (ls -ld shows who may)",
+    errno.ELOOP: " is a link that leads back to itself",
+    errno.ENAMETOOLONG: ": the name is longer than a file system takes",
+    errno.EROFS: " is on a disk that cannot be written",
+    errno.EFBIG: " would be larger than this shell allows (ulimit -f)",
+    errno.ENXIO: " is a device or a socket, not a regular file",
 }
 STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
 MOST_LOOKED_AT = 100_000  # bytes, to see what a file is instead of a result
@@ -167,7 +167,7 @@ def os_fault(error: OSError) -> str:
     if error.filename is None and error.errno == errno.ENOENT:  # os.getcwd alone says so
         return "the folder that this shell is in was removed, or replaced by another one: cd to it again"
     if error.filename is None:
-        return f"output: {PATH_FAULTS.get(error.errno or 0, error.strerror or str(error))}"
+        return f"output{_fault_after_path(error)}"
     is_full = error.errno in DISK_FULL
     is_of_writing = is_full or error.errno in (errno.EFBIG, errno.EROFS)
     name = (is_of_writing and error.filename2) or error.filename  # a copy is written to `filename2`
@@ -179,7 +179,11 @@ def os_fault(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):  # of a folder that is closed, rather than of what may be in it
         path = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
         path = Path.cwd() if path == Path() else path
-    return f"{path}: {PATH_FAULTS.get(error.errno or 0, error.strerror or str(error))}"
+    return f"{path}{_fault_after_path(error)}"
+
+
+def _fault_after_path(error: OSError) -> str:
+    return PATH_FAULTS.get(error.errno or 0, f": {error.strerror or error}")
 
 
 def sha256_of_library() -> str:

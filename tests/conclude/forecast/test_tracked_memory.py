@@ -138,4 +138,7 @@ def test_trackers_that_take_too_long_are_one_message(monkeypatch):
 def test_a_log_says_how_many_cells_are_counted_and_nothing_else(capfd):
     fp16_cells = [cell_of(*SETTINGS["fp16"])] * 2
     tracked_memory(fp16_cells)
-    assert capfd.readouterr() == ("", "memory counted: 1 of 2 cells\nmemory counted: 2 of 2 cells\n")
+    assert capfd.readouterr() == (
+        "",
+        "counting the memory of 2 cells\nmemory counted: 1 of 2 cells\nmemory counted: 2 of 2 cells\n",
+    )

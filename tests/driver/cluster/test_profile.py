@@ -165,13 +165,30 @@ def test_the_profile_of_a_call_is_checked(tmp_path, monkeypatch, words):
 def test_a_profile_by_a_variable_is_checked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "slrum")
-    with pytest.raises(
-        UserError, match=r'the variable SNAKEMAKE_PROFILE: slrum: no such profile\. Did you mean "slurm"'
-    ):
+    fault = r"the variable SNAKEMAKE_PROFILE: slrum: no such profile\. "
+    with pytest.raises(UserError, match=f"{fault}There are no profiles in "):
+        check_profile_of_call(["snakemake"])
+    for folder in ("profiles/slurm", "profiles/lsf"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "config.yaml").write_text("jobs: 2\n")
+    with pytest.raises(UserError, match=rf'{fault}Did you mean "profiles/slurm".*: profiles/lsf, profiles/slurm\)$'):
+        check_profile_of_call(["snakemake"])
+    (tmp_path / "slurm").symlink_to("profiles/slurm")
+    with pytest.raises(UserError, match=rf'{fault}Did you mean "slurm"'):
         check_profile_of_call(["snakemake"])
     with pytest.raises(UserError, match="the variable SNAKEMAKE_PROFILE"):
         run_snakemake(Path("mine.yaml"), [])
     check_profile_of_call(["snakemake", "--profile", "none"])
+
+
+def test_a_profile_may_be_named_by_its_file(tmp_path, monkeypatch):
+    """As Snakemake takes it."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("executor: scaleproof\njobs: 20\n")
+    check_profile_of_call(["snakemake", "--profile", "mine.yaml"])
+    Path("mine.yaml").write_text("executor: scaleproof\njobs: many\n")
+    with pytest.raises(UserError, match=r"mine\.yaml, line 2: jobs cannot be 'many'"):
+        check_profile_of_call(["snakemake", "--profile", "mine.yaml"])
 
 
 def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):

@@ -184,20 +184,21 @@ def test_a_profile_is_looked_for_where_snakemake_looks(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"slurm/profile\.yaml, line 2, column 1: not valid YAML"):
         check_profile("slurm")
     with pytest.raises(
-        UserError, match=r'slurmm: no such profile\. Did you mean "slurm"\? \(profiles: slurm, profiles'
+        UserError, match=r'slurmm: no such profile\. Did you mean "slurm"\? \(profiles: profiles/default, slurm\)'
     ):
         check_profile("slurmm")
 
 
 @pytest.mark.parametrize(
     ("profile", "hint", "is_project"),
-    [("slurm", "", False), ("slrum", ' Did you mean "slurm"?', False), ("slrum", ' Did you mean "slurm"?', True)],
+    [("slurm", "", False), ("slrum", "", False), ("slrum", ' Did you mean "slurm"?', True)],
 )
 def test_elsewhere_than_in_a_project_the_place_of_profiles_is_said(tmp_path, monkeypatch, profile, hint, is_project):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     if is_project:
         (tmp_path / "slurm").mkdir()
+        (tmp_path / "slurm/profile.yaml").write_text("jobs: 4\n")
     end = " (profiles: slurm)" if is_project else f" There are no profiles in {tmp_path}: cd to a clone, or to a folder"
     with pytest.raises(UserError, match=re.escape(f"{profile}: no such profile.{hint}{end}")):
         check_profile(profile)

@@ -266,11 +266,12 @@ NO_YAML = [
     (HEAD + "---\n" + HEAD, "a file has one document"),
     (HEAD + "vary:\n  strategy:\n  - ddp\n=======\n  - fsdp\n", "line 5: a merge conflict of git is not resolved"),
     (HEAD + "...\nnotes\n", 'take away what follows "---" or "..."'),
-    (HEAD + "work:\n  device:cpu\n  steps: 3\n", "line 3, column 3: not valid YAML: could not find expected ':'"),
+    (HEAD + "work:\n  device:cpu\n  steps: 3\n", "line 3, column 3: not valid YAML: a colon is missing"),
     (HEAD + "work:\n  seed = 3\n  steps: 3\n", "line 3: write seed: 3"),
-    (HEAD + "work:\n  steps: 3: x\n", "line 3, column 11: not valid YAML: mapping values are not allowed"),
-    (HEAD + "'on' 1x2\nrepeats: 3\n", "line 2, column 1: not valid YAML"),
-    ("title: x\rwork: y: z\r", "line 2, column 8: not valid YAML: mapping values"),  # lines of an old Macintosh
+    (HEAD + "work:\n  steps: 3: x\n", "line 3, column 11: not valid YAML: a colon makes a key"),
+    ("title: 'x' y\n", "this belongs neither to the value before it nor to the keys above (keys of"),
+    ("title: x\nwork: {steps: }}\n", "line 2, column 16: not valid YAML: this bracket closes none"),
+    ("title: x\rwork: y: z\r", "line 2, column 8: not valid YAML: a colon"),  # lines of an old Macintosh
     ("[model]\nname = x\n", "line 1: this is TOML or INI, not YAML: keys and values stand as in"),
     (HEAD + "work: {steps: 5\nrepeats: 3\n", "(the bracket of line 2 is not closed"),
     (HEAD + "vary: {strategy: [ddp]]}\n", "(brackets do not match)"),

@@ -81,6 +81,15 @@ def test_no_run_in_the_folder(tmp_path):
         read_run(tmp_path)
 
 
+def test_a_run_whose_folder_was_renamed_is_named(tmp_path):
+    folder = write_run(tmp_path / "runs", cells()[0]).folder
+    moved = folder.parent.rename(tmp_path / "runs/ddp-2gpus") / folder.name
+    with pytest.raises(UserError, match=f"there is no run in this folder; it is in {moved}: was"):
+        read_run(folder)
+    with pytest.raises(UserError, match=r"there is no run in this folder$"):
+        read_run(folder.with_name("rep9"))
+
+
 @pytest.mark.fault("a write fails half-way", "the old file stays")
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.json"

@@ -224,6 +224,8 @@ def test_a_lost_connection_names_the_proxy_without_its_password(monkeypatch, tmp
     by_proxy = "the connection by https_proxy (foo) failed (OSError)"
     urls = ("https://hub.invalid", "https://mirror.invalid", "http://hub.invalid")
     assert [lost_connection(OSError(), url) for url in urls] == [by_proxy, direct, direct]
+    monkeypatch.setenv("https_proxy", ":::")
+    assert "by https_proxy (which is no address) failed" in lost_connection(OSError(), urls[0])
     monkeypatch.setenv("https_proxy", "http://user:word@localhost:1")
     with pytest.raises(UserError, match=r"the connection by https_proxy \(localhost\) failed \(ProxyError\)"):
         download(RemoteFile(("https://hub.invalid/f",)), tmp_path / "f", RetryPolicy(tries=1))

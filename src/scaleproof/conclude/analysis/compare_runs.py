@@ -108,7 +108,8 @@ def _read_run(folder: Path) -> Run:
 
 def _nearest_result(path: Path) -> str:
     """Return the end of a message that names the folder probably meant by the missing `path`; "" for none."""
-    parents = [RESULTS, *RESULTS.glob("*/runs")]  # of campaigns, and of the cells of each campaign
+    # Of campaigns, of those that are published, and of the cells of each campaign.
+    parents = [RESULTS, RESULTS / "published", *RESULTS.glob("*/runs")]
     candidates = [parent for parent in parents if (parent / path.name).is_dir()]
     in_named_campaign = [parent for parent in candidates if parent.parent in path.parents]
     for parent in in_named_campaign or candidates:

@@ -255,6 +255,7 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
             cell, no_folder, no_folder, campaign="", run_id="", time_limit=TIME_LIMIT_S, provenance={}
         )
         requests.append(asdict(request))
+    print(f"counting the memory of {plural(len(cells), 'cell')}", file=sys.stderr)
     with TemporaryFile("w+") as given, TemporaryFile("w+", errors="replace") as errors:
         json.dump(requests, given)
         given.seek(0)

@@ -82,6 +82,8 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     `results`: the folder of a campaign's results, or a file in it. `version`: the version of scaleproof. Raises
     UserError where the campaign does not verify, has no numbers, or is published there already.
     """
+    if os.path.isfile(notes := request.notes):
+        raise UserError(f'--notes: "{notes}" is a file; for its content write --notes "$(cat {notes})"')
     folder = folder_of(results)
     _check_place(folder, root)
     all_runs, faults = read_runs(folder)

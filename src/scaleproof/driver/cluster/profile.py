@@ -39,7 +39,7 @@ OF_DEVICES = "how many devices a job gets is geometry in the campaign; which one
 def check_profile(name: str) -> None:
     """Raise UserError unless there is a sound profile of this name: here, or where Snakemake looks for a user's."""
     places = (Path(), Path.home() / ".config/snakemake", Path("/etc/xdg/snakemake"))
-    SnakemakeProfile(next((place / name for place in places if (place / name).is_dir()), Path(name)))
+    SnakemakeProfile(next((place / name for place in places if (place / name).exists()), Path(name)))
 
 
 def check_profile_of_call(words: Sequence[str]) -> None:
@@ -61,8 +61,8 @@ class SnakemakeProfile:
     """The keys of the profile in `folder`. Raises UserError where there is none."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the profile in `folder`. Raises UserError where it is missing or has unknown options."""
-        settings_files = [folder / name for name in NAMES if (folder / name).is_file()]
+        """Read the profile in `folder`, or its file. Raises UserError where it is missing or has unknown options."""
+        settings_files = [path for path in (folder, *(folder / name for name in NAMES)) if path.is_file()]
         if not settings_files:
             raise _no_profile_error(folder)
         self.path = settings_files[0]
@@ -159,12 +159,7 @@ class SnakemakeProfile:
     def _check_names(self, place: tuple[str, ...], names: Iterable[str], known: Collection[str], what: str) -> None:
         """Check the names at a place of the profile. Raises UserError for a name within two letters of a known one."""
         for key in names:
-            near = [name for name in sorted(known) if edit_distance(key, name) <= min(2, len(str(key)) - 1)]
-            likely = [name for name in near if "rule" not in what or _is_misspelt_rule(key, name)]
-            if key not in known and likely:
-                where = self._lines.place_prefix(self.path, (*place, key))
-                nearest = min(likely, key=lambda name: edit_distance(key, name))
-                raise UserError(f'{where}{what} "{shortened(key)}". Did you mean "{nearest}"?')
+            check_name(self._lines.place_prefix(self.path, (*place, key)), key, known, what)
 
     def resources(self, rule: str) -> dict[str, str]:
         """Return the resources that the profile gives a rule: its defaults, and what it replaces."""
@@ -237,6 +232,15 @@ class SnakemakeProfile:
         return UserError(f"{where} cannot be {shortened(repr(value))}; allowed: {allowed}")
 
 
+def check_name(where: str, key: str, known: Collection[str], what: str) -> None:
+    """Raise UserError, its message after `where`, for a name within two letters of a known one."""
+    near = [name for name in sorted(known) if edit_distance(key, name) <= min(2, len(str(key)) - 1)]
+    likely = [name for name in near if "rule" not in what or _is_misspelt_rule(key, name)]
+    if key not in known and likely:
+        nearest = min(likely, key=lambda name: edit_distance(key, name))
+        raise UserError(f'{where}{what} "{shortened(key)}". Did you mean "{nearest}"?')
+
+
 def _is_misspelt_rule(key: str, rule: str) -> bool:
     """Return whether `key`, within two letters of our `rule`, means it; "pair", "train2" may be another workflow's."""
     endings = "s_0123456789"
@@ -246,21 +250,21 @@ def _is_misspelt_rule(key: str, rule: str) -> bool:
 
 def _no_profile_error(folder: Path) -> UserError:
     """Return the error for a folder that holds no profile. It names the nearest profile, and all profiles."""
-    profiles = sorted({str(file.parent) for name in NAMES for file in Path("profiles").glob(f"*/{name}")})
+    places = [f"{folder}/{name}" for folder in ("slurm", "profiles/*") for name in NAMES]
+    profiles = sorted({str(file.parent) for place in places for file in Path().glob(place)})
     if folder.is_dir():
         fault = f": {NAMES[0]} is missing there"
     elif os.path.lexists(folder):
-        fault = path_fault(folder) or " is a file, not the folder of a profile"  # `path_fault` finds no fault in a file
+        fault = path_fault(folder)
     else:
-        # Last part of a path -> the path. "slurm" alone is a name, too: a new project has it as a link.
-        by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
+        by_name = {Path(profile).name: profile for profile in profiles}
         known_name = folder.name if folder.name in by_name else nearest_name(folder.name, by_name)
         nearest = by_name.get(known_name or "")
         fault = ": no such profile." + (f' Did you mean "{nearest}"?' if nearest and nearest != str(folder) else "")
-        if not profiles and not Path("slurm").is_dir():
+        if not profiles:
             place = "cd to a clone, or to a folder that scaleproof init made, or give the path of the profile's folder"
             return UserError(f"{folder}{fault} There are no profiles in {Path.cwd()}: {place}")
-    return UserError(f"{folder}{fault} (profiles: {', '.join(['slurm', *profiles])})")
+    return UserError(f"{folder}{fault} (profiles: {', '.join(profiles) or 'none'})")
 
 
 def _list_of(setting: Any) -> list[Any]:

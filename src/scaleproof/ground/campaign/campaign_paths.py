@@ -71,15 +71,16 @@ def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
 
 
 def other_folder_hint() -> str:
-    """Return a hint to the campaigns of a folder above: `; this is ..., and campaigns are in ...: cd ...`.
+    """Return a hint to the campaigns of a folder above, or below: `; this is ..., and campaigns are in ...: cd ...`.
 
-    Returns "" where the current folder has campaigns, or no folder above has any; a file for the folder is named.
+    Returns "" where the current folder has campaigns, or no other or several have any; a file for the folder is named.
     """
     here = Path.cwd()
     if (here / CAMPAIGNS).exists():
         return "" if (here / CAMPAIGNS).is_dir() else f"; {CAMPAIGNS} is a file, not a folder"
-    outer = next((folder for folder in here.parents if (folder / CAMPAIGNS).is_dir()), None)
-    return "" if outer is None else f"; this is {here}, and campaigns are in {outer / CAMPAIGNS}: cd {outer}"
+    outer = [folder for folder in here.parents if (folder / CAMPAIGNS).is_dir()][:1]
+    others = outer or [place.parents[1] for place in here.glob(f"*/{CAMPAIGNS}/")]
+    return "" if len(others) != 1 else f"; this is {here}, and campaigns are in {others[0] / CAMPAIGNS}: cd {others[0]}"
 
 
 def check_same_folder(campaign: Path, results: Path) -> None:

@@ -293,6 +293,8 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
         elsewhere = other_folder_hint() or f"; this is {Path.cwd()}, without {CAMPAIGNS}" * (not CAMPAIGNS.is_dir())
+        for strayed in filter(has_title, (CAMPAIGNS.parent / path.name, Path(path.name))):
+            elsewhere = f"; {strayed} is there: move it to {CAMPAIGNS}"
         raise UserError(f"{path}: {no_such('campaign', name, names, 'Campaigns')}{elsewhere}")
     return LoadedCampaign(path, results)
 

@@ -66,6 +66,20 @@ YAML_HINTS = {
     "for merging": "after <<: stands an alias of a section, such as *base; a campaign reads no other file",
 }
 
+# Words of the parser -> plain ones.
+PLAIN_WORDS = {
+    r"expected <block end>.*": "this belongs neither to the value before it nor to the keys above",
+    r"expected the node content.*": "a value is expected",
+    r"expected chomping.*": "| or > is followed by more than a comment",
+    r"expected alphabetic or numeric.*": "* or & is followed by no name",
+    r"expected ',' or '(.)'.*": r'"," or "\1" is expected',
+    r"expected a mapping or list of mappings for merging.*": "no section stands after <<:",
+    r"mapping values are not allowed": "a colon makes a key, and none can stand",
+    r"mapping keys are not allowed": "a question mark makes a key, and none can stand",
+    r"could not find expected ':'": "a colon is missing",
+    r"(?:found character )?(.*) that cannot start any token": r"no value begins with \1",
+}
+
 
 def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     """Describe where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...".
@@ -111,8 +125,9 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
         mark = error.context_mark
     elif "expected '<document start>'" in problem:
         problem = "what stands here is not of the mapping above"
-        if mark and lines[mark.line][mark.column :].startswith(("}", "]")):
-            problem = "this bracket closes none"
+    is_outside = problem.startswith(("what stands here", "expected <block end>"))
+    if is_outside and mark and "".join(lines[mark.line : mark.line + 1])[mark.column :].startswith(("}", "]")):
+        problem = "this bracket closes none"
 
     where = ""
     if mark is not None:
@@ -147,6 +162,8 @@ def describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     if "expected ',' or" in problem and error.context_mark:
         hint = hint.replace("a bracket", f"the bracket of line {error.context_mark.line + 1}", 1)
         hint = " (brackets do not match)" if problem.endswith(("']'", "'}'")) else hint
+    for words, plain in PLAIN_WORDS.items():
+        problem = re.sub(f"^{words}", plain, problem)
     return f"{where}: not valid YAML: {problem}{hint}"
 
 

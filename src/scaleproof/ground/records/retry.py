@@ -39,7 +39,7 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
             raise UserError(f"{folder} is a link: nothing was removed. Remove the link, or what it leads to, by hand")
         if not os.access(folder.parent, os.W_OK):
             if os.statvfs(folder.parent).f_flag & os.ST_RDONLY:
-                raise UserError(f"{folder.parent} {PATH_FAULTS[errno.EROFS]}: nothing was removed")
+                raise UserError(f"{folder.parent}{PATH_FAULTS[errno.EROFS]}: nothing was removed")
             raise UserError(
                 f"{folder.parent} is closed to this user's changes: nothing was removed; chmod u+w opens it"
             )

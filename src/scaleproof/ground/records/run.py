@@ -14,6 +14,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.configurations import changed_keys
 from scaleproof.ground.errors import UserError, describe_first_fault, path_fault, shortened
 from scaleproof.ground.files import read_regular
+from scaleproof.ground.json_faults import read_part
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merge_steps, window_figures
 from scaleproof.ground.records.steps import loss_series, median, read_steps, step_ends_s, window_steps
@@ -32,6 +33,7 @@ STEPS = "steps.csv"
 LAUNCHER = "launcher_metadata.json"
 COMPLETE = "RUN_COMPLETE.txt"
 LOG = "train.log"
+CAPTURE_LOG = "capture.log"
 BENCHMARK = "benchmark.tsv"  # of Snakemake: the seconds of the run's job
 METRICS_SEAL = "metrics_sha256"  # in launcher_metadata.json: of the metrics as they were written
 MANIFEST = "manifest.json"  # written with the report, of all files
@@ -247,13 +249,22 @@ def read_planned(folder: Path, cell: Cell, repeat: int) -> Run:
     return run
 
 
+def _elsewhere_text(folder: Path) -> str:
+    """Return that the run of `folder` stands in another folder of its campaign, by the records there; else ""."""
+    name = f"{folder.parent.name}/{folder.name}"
+    for path in folder.parents[1].glob(f"*/{folder.name}/{METRICS}"):
+        if read_part(path, lambda content: f"{content['cell']}/rep{content['repeat']}") == name:
+            return f"; it is in {path.parent}: was the folder renamed? Name it as it was"
+    return ""
+
+
 def read_run(folder: Path) -> Run:
     """Return the run in `folder`. Raises UserError without metrics, DamagedMetrics for metrics not of schema 3."""
     path = folder / METRICS
     try:
         metrics = parse_metrics(read_regular(path))
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file; there is no run in this folder") from None
+        raise UserError(f"{path}: no such file; there is no run in this folder{_elsewhere_text(folder)}") from None
     except UserError as error:  # no regular file
         raise DamagedMetrics(str(error)) from None
     except (ValueError, RecursionError) as error:

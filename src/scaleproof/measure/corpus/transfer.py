@@ -82,7 +82,8 @@ def _way_to(url: str) -> str:
     name = next((name for name in (address.scheme, "all") if proxies.get(name)), None)
     if name is None or proxy_bypass(address.netloc):
         return ""
-    return f" by {name}_proxy ({urlsplit(with_scheme(proxies[name])).hostname})"  # the host: no password
+    host = urlsplit(with_scheme(proxies[name])).hostname  # and no password
+    return f" by {name}_proxy ({host or 'which is no address'})"
 
 
 def with_scheme(proxy: str) -> str:

@@ -15,7 +15,7 @@ from typing import Literal
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.unmeasured import Tracing
 from scaleproof.ground.files import scrub, sha256_of, write_json
-from scaleproof.ground.records.run import CAPTURE
+from scaleproof.ground.records.run import CAPTURE, CAPTURE_LOG
 from scaleproof.measure.corpus.reader import SamplePlan, open_split
 from scaleproof.measure.launch.attempt import REQUEST, begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
@@ -28,7 +28,6 @@ from scaleproof.measure.machine.provenance import provenance_fields
 from scaleproof.measure.trace.capture.capture_schema import NSYS, PROFILER, RANK_RESULT, RAW, SETTINGS, Captured
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
-LOG = "capture.log"
 PROGRAM = "scaleproof.measure.trace.capture.rank_program"
 TRACES = (".sqlite", ".nsys-rep", ".gz")  # suffixes of what the profilers leave
 # What NCCL writes about its set-up; %h and %p are its own placeholders for host and process.
@@ -64,7 +63,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     # An earlier trace stays while this one waits for its devices.
     with contextlib.nullcontext() if reason else hold_devices(devices_of(cell, gpus), holder):
         run_id = uuid.uuid4().hex[:8]
-        attempt = begin_attempt(out, run_id, (RAW, CAPTURE, LOG))
+        attempt = begin_attempt(out, run_id, (RAW, CAPTURE, CAPTURE_LOG))
         raw = attempt / RAW
         raw.mkdir()
         request = write_request(
@@ -81,7 +80,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
             status: Literal["ok", "failed", "not_applicable"] = "not_applicable"  # unless the ranks are started
             if not reason:
                 variables = record_interconnect(raw) if settings.interconnect and on_gpu else {}
-                reason = _run_traced(request, out / LOG, tool, nodes, variables)
+                reason = _run_traced(request, out / CAPTURE_LOG, tool, nodes, variables)
                 status = "failed" if reason else "ok"
             captured = _describe_capture(request, settings, status, reason, tool, tool_reason)
             raw.replace(out / RAW)

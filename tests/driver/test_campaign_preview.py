@@ -237,10 +237,14 @@ def test_a_forecast_of_cells_that_share_cores_is_named(shown, held_out, is_said)
     assert ("forecast.hold_out: no forecast" in shown(f"{sizes}forecast: {{hold_out: [{held_out}]}}\n")) == is_said
 
 
-@pytest.mark.parametrize(("limit", "is_said"), [("null", True), ("4", False)])
-def test_a_search_of_a_cpu_needs_a_limit(shown, monkeypatch, limit, is_said):
+@pytest.mark.parametrize(
+    ("device", "limit", "is_said"), [("auto", "null", True), ("auto", "4", False), ("cuda", "null", False)]
+)
+def test_a_search_of_a_cpu_needs_a_limit(shown, monkeypatch, device, limit, is_said):
+    """A campaign for GPUs needs none: a limit that is written here would hold there, too."""
     monkeypatch.setattr(campaign_preview, "cuda_devices", list)
-    text = shown(f"work: {{micro_batch: largest, global_batch: 64}}\nfrontier: {{limit_gb: {limit}}}\n")
+    keys = f"execution: {{device: {device}}}\nfrontier: {{limit_gb: {limit}}}\n"
+    text = shown(f"work: {{micro_batch: largest, global_batch: 64}}\n{keys}")
     assert (
         "micro-batch of ddp-n1x1 cannot be searched without a limit; write frontier: {limit_gb: 4}" in text
     ) == is_said

@@ -49,8 +49,11 @@ def test_nodes_that_a_profile_does_not_ask_for_are_told(project):
 
 def test_a_search_on_this_cpu_needs_its_limit_before_anything_runs(project):
     searched = TINY.replace("work:\n", "work:\n  micro_batch: largest\n")
-    for limit, code in (("", 2), ("frontier: {limit_gb: 1}\n", 0)):
-        project.campaign("searched", searched + limit)
+    for limit, code in (("", 2), ("frontier: {limit_gb: 1}\n", 0), ("", 0)):
+        device = "auto" if limit or code else "cuda"  # one for GPUs needs no limit: its runs say that none is here
+        text = searched.replace("execution: {", f"execution: {{device: {device}, ").replace(", start: forked", "")
+        assert device in text
+        project.campaign("searched", text + limit)
         planned = project.snakemake("-n", "results/searched/report.html")
         assert planned.returncode == code, planned.stderr
         assert ("frontier.limit_gb is missing: the micro-batch of" in planned.stderr) == (code == 2)

@@ -214,8 +214,8 @@ def frontier(args: argparse.Namespace) -> None:
     loaded = LoadedCampaign(args.campaign, args.results)
     (cell,) = look_up_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
     limit = _stated_limit_bytes(loaded)
-    limit_of(cell, cuda_devices(), limit)  # raises UserError where nothing limits the memory of a device
     try:
+        limit_of(cell, cuda_devices(), limit)  # raises UserError where nothing limits the memory of a device
         _find_frontier(loaded, cell, args.tokens, args.out, limit, cell.searched == "fastest")
     except NoTrial as error:
         print(f"{cell.slug}: no trial, {error}; its run will say so as well")

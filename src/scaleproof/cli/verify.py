@@ -375,7 +375,7 @@ def add(commands: Group) -> None:
     parser.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
     help_text = "sign the manifest with this SSH key (ssh-keygen -Y sign)"
     parser.add_argument("--sign", type=file_to_read, metavar="KEY", help=help_text)
-    parser.add_argument("--anonymous", action="store_true", help="without host names")
+    parser.add_argument("--anonymous", action="store_true", help="without host names; authors stay as they are given")
     help_text = (
         "make the publication's folder, CAMPAIGN_DEVICE_DATE, here, made if missing (default: results/published)"
     )

@@ -30,8 +30,9 @@ def check_possible(loaded: LoadedCampaign) -> None:
 
 def check_search_here(loaded: LoadedCampaign) -> None:
     """Raise UserError where a micro-batch is to be searched on this machine's CPU, and no limit is given."""
+    wants_gpus = loaded.campaign.execution.device == "cuda"  # without one each run is a row that says why
     try:
-        check_search(loaded.campaign, loaded.cells, on_cpu=not usable_gpus(cuda_devices)[0])
+        check_search(loaded.campaign, loaded.cells, on_cpu=not wants_gpus and not usable_gpus(cuda_devices)[0])
     except UserError as error:
         raise loaded.placed(error) from None
 

@@ -215,8 +215,9 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         if any(map(loaded.held_out, sharing)):
             reason = "no forecast from cells with cores of their own holds there"
             text += f"\nSome of them are in forecast.hold_out: {reason}"
-    searched = ", ".join(cell.slug for cell in loaded.cells if cell.searched and not gpus)
-    if searched and loaded.campaign.frontier.limit_gb is None:
+    searched = ", ".join(cell.slug for cell in loaded.cells if cell.searched)
+    is_on_cpu = not gpus and loaded.campaign.execution.device != "cuda"
+    if searched and is_on_cpu and loaded.campaign.frontier.limit_gb is None:
         advice = "write frontier: {limit_gb: 4}, or what one process may use"
         text += f"\n\nOn a CPU the micro-batch of {searched} cannot be searched without a limit; {advice}"
     for heading, reasons in slugs_by_reason.items():

@@ -58,6 +58,15 @@ def test_trials_that_work_are_an_answer(stage):
     assert stage(lambda micro: False)[0] == 64
 
 
+def test_a_search_for_gpus_where_none_is_says_so_in_its_run(stage, tmp_path, monkeypatch):
+    monkeypatch.setattr("scaleproof.measure.machine.gpus.cuda_devices", list)
+    text = CAMPAIGN.replace("device: cpu", "device: cuda").replace("frontier: {limit_gb: 4}\n", "")
+    (tmp_path / "trials.yaml").write_text(text)
+    assert stage(lambda micro: False) == (1, [])
+    reason = json.loads((tmp_path / "frontier/frontier.json").read_text())["reason"]
+    assert reason == "ddp-n1x1 is for GPUs, and none is visible here; make its trials where the GPUs are"
+
+
 def test_a_limit_below_any_process_says_what_one_takes(monkeypatch, tmp_path, tokens, capsys):
     (tmp_path / "trials.yaml").write_text(
         CAMPAIGN.replace("micro_batch: largest", "micro_batch: 32").replace("64, s", "derive, s")

@@ -128,3 +128,20 @@ def test_a_finding_that_a_stage_dropped_is_named(
     verify_command(argparse.Namespace(results=copy))
     dropped = "findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"
     assert capsys.readouterr().out.startswith(f"not counted, because {reason}: {dropped}\nPASS")
+
+
+def test_two_findings_of_one_code_about_the_same_run_are_both_found_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a log that loses its loss, the checks on steps and those on logs say `did-not-train`, each in its words."""
+    copy = tmp_path / "synthetic"
+    shutil.copytree(folder, copy)
+    stated = gate.read_findings(copy / "findings.json")
+    of_run = {"code": "did-not-train", "severity": "invalid", "cells": ["ddp-n1x2"], "runs": ["ddp-n1x2/rep1"]}
+    two = [Finding(**of_run, evidence=words, advice="") for words in ("the last 17 lines", "from step 13, in 17 lines")]
+    both = stated.model_copy(update={"findings": [*stated.findings, *two]})
+    monkeypatch.setattr(gate, "campaign_findings", lambda name, runs: both)
+    for written, problems in ((two, 0), (two[::-1], 0), (two[:1], 1), ([], 2)):
+        in_file = stated.model_copy(update={"findings": [*stated.findings, *written]})
+        monkeypatch.setattr(gate, "read_findings", lambda path, in_file=in_file: in_file)
+        assert len(findings_left_out(copy)) == problems

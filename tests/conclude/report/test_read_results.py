@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from scaleproof.conclude.report.campaign_page import check_records
-from scaleproof.conclude.report.read_results import read_inputs, read_losses, row_dicts
+from scaleproof.conclude.report.read_results import read_csv, read_inputs, read_losses, row_dicts
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.records.waterfall_report import read_waterfall
@@ -26,6 +26,16 @@ def results(results, tmp_path_factory):
 def test_an_empty_cell_is_none_of_whatever_type_its_column_is():
     frame = pd.DataFrame({"n": pd.array([1, None], "Int64"), "x": [None, 2.5], "text": ["a", None]})
     assert row_dicts(frame) == [{"n": 1, "x": None, "text": "a"}, {"n": None, "x": 2.5, "text": None}]
+
+
+@pytest.mark.parametrize(("words", "is_known"), [("None", True), ("nan", True), ("8", True), ("", False)])
+def test_a_setting_of_a_command_may_be_called_none(tmp_path, words, is_known):
+    """`vary: {checkpointing: [None, full]}`; what pandas takes for unknown had no colour in charts."""
+    (tmp_path / "cells.csv").write_text(f"cell,strategy,n\nx,{words},\n")
+    ((cell, strategy, n),) = read_csv(tmp_path / "cells.csv").to_numpy()
+    assert cell == "x"
+    assert (strategy == words) == is_known
+    assert pd.isna(n)
 
 
 @pytest.mark.parametrize("name", ["runs.csv", "cells.csv", "scaling_report.json"])

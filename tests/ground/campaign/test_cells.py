@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scaleproof.conclude.forecast.frontier import limit_of
+from scaleproof.conclude.forecast.frontier import NoTrial, limit_of
 from scaleproof.ground.campaign.batch import resolve_batch
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign, Work
@@ -135,3 +135,13 @@ def test_no_trial_chooses_the_batch_of_a_command():
     with pytest.raises(UserError, match="is a cell of a command, whose batch no trial can choose"):
         limit_of(cell, [], 1e9)
     assert limit_of(cells()[0], [], 1e9) == 1e9
+
+
+@pytest.mark.parametrize(
+    ("device", "fault", "words"),
+    [("cuda", NoTrial, "ddp-n1x1 is for GPUs, and none is visible"), ("auto", UserError, "a CPU device has no memory")],
+)
+def test_a_search_without_gpus_says_what_is_missing(device, fault, words):
+    with pytest.raises(UserError, match=words) as error:
+        limit_of(cells(execution={"device": device, "strategy": "ddp"})[0], [], None)
+    assert type(error.value) is fault

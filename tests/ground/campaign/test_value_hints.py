@@ -211,7 +211,7 @@ MEANT = [
     ("vary: {geometry: [[1, 2]]}", "Write 1x2."),
     ("execution: {geometry: 2 gpus}", "Write 1x2."),
     ("workload: {tokenizer: bpe-50k}", "Write bpe-50000."),
-    ("workload: {tokenizer: tiktoken}", "like gpt2 or bytes or bpe-2048.\n"),
+    ("workload: {tokenizer: tiktoken}", "allowed: gpt2, bytes or bpe-ENTRIES like bpe-2048.\n"),
     ("vary: {geometry: '1x1, 1x2]'}", "Write [1x1, 1x2]."),
     ("repeats: 6 // enough", "Write 6."),
     ("repeats: 6x", "Write 6."),

@@ -13,6 +13,7 @@ from webserver import Server, status
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import Corpus
+from scaleproof.ground.campaign.hub_names import lines_of_hub_name
 
 COMMIT = "c" * 40
 ROWS = 30
@@ -118,8 +119,21 @@ def test_a_name_of_the_hub_is_answered_with_the_lines_to_write():
     with pytest.raises(ValueError, match="looks like a data set of the Hugging Face hub") as error:
         Campaign.model_validate({"title": "x", "workload": {"corpus": "Salesforce/wikitext"}})
     assert "  wikitext:\n    source: dataset\n    load: [Salesforce/wikitext, default, train]" in str(error.value)
+    assert "of a document; for classification also label: FIELD" in str(error.value)
     with pytest.raises(ValueError, match="and in the campaign corpus: wikitext"):
         Campaign.model_validate({"title": "x", "vary": {"corpus": ["Salesforce/wikitext"]}})
+
+
+@pytest.mark.parametrize(
+    ("name", "is_of_hub"),
+    [
+        ("https://huggingface.co/datasets/Salesforce/wikitext", True),
+        ("https://huggingface.co/datasets/Salesforce/wikitext/", True),
+        ("https://data.example.org/a.jsonl", False),
+    ],
+)
+def test_the_address_of_a_data_set_is_its_name(name, is_of_hub):
+    assert ("load: [Salesforce/wikitext, default, train]" in (lines_of_hub_name(name) or "")) == is_of_hub
 
 
 def test_files_of_the_hub_are_asked_for_without_their_content(scaleproof):

@@ -228,7 +228,8 @@ def sizes_to_try(most: int) -> list[int]:
 def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
     """Return the bytes of a device that a trial may use: as `given`, else the memory of the smallest GPU.
 
-    Raises UserError on a CPU without a given limit, because no device has all memory of a machine, and for a command.
+    Raises UserError on a CPU without a given limit, because no device has all memory of a machine, and for a command;
+    NoTrial for a cell of GPUs where none is visible.
     """
     if cell.command is not None:
         raise UserError(
@@ -237,6 +238,8 @@ def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
     if given is not None:
         return given
     capacities = [gpu.memory for gpu in gpus if gpu.memory]
+    if cell.execution.device == "cuda" and not capacities:
+        raise NoTrial(f"{cell.slug} is for GPUs, and none is visible here; make its trials where the GPUs are")
     if cell.execution.device == "cpu" or not capacities:
         raise UserError(
             "a CPU device has no memory of its own; give what a process may use: --limit 4GB, or frontier.limit_gb"

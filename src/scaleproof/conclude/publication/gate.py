@@ -73,18 +73,19 @@ def _rules_out_findings(difference: Difference) -> bool:
 
 def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Difference]:
     """Return the findings on the runs in `folder` that findings.json lacks, or has with other severity or figures."""
-    stated = {_finding_key(finding): finding for finding in read_findings(folder / FINDINGS).findings}
+    stated: dict[tuple[str, ...], list[Finding | None]] = {}  # two checks may say one code of the same runs
+    for finding in read_findings(folder / FINDINGS).findings:
+        stated.setdefault(_finding_key(finding), []).append(finding)
     made_again = campaign_findings(folder.name, records or records_in(folder)).findings
-    of_runs = [finding for finding in made_again if finding.concerns in OF_RUNS]
-    problems = [(finding.code, _fault_of_stated(stated.get(_finding_key(finding)), finding)) for finding in of_runs]
+    of_runs = [(stated.get(_finding_key(again), [None]), again) for again in made_again if again.concerns in OF_RUNS]
+    problems = [(again.code, min((_fault_of_stated(one, again) for one in same), key=len)) for same, again in of_runs]
     return [Difference(FINDINGS, code, problem) for code, problem in problems if problem]
 
 
 def _fault_of_stated(stated: Finding | None, finding: Finding) -> str:
     """Return in words that a finding is left out, or how `stated` differs from it; "" where it does not."""
     about = ", ".join(finding.runs or finding.cells)
-    if stated is None:
-        # A note may be left out.
+    if stated is None:  # a note may be left out
         return "" if finding.severity == "note" else f"is left out: {about}: {finding.evidence}"
     if stated.cells != finding.cells:
         return f"is of {', '.join(stated.cells)}, by its files of {', '.join(finding.cells)}"
@@ -302,8 +303,7 @@ def _read_baselines(
     rates = [{cell: rate_of(*runs) for cell, runs in session.items()} for session in (new, *earlier)]
     check_copies([results, *baselines], rates)  # before all that takes long
     for path in baselines:
-        folder = folder_of(path)
-        # Without a report measured_cells has read all that there is.
+        folder = folder_of(path)  # without a manifest measured_cells has read all that there is
         if (folder / MANIFEST).is_file() and (faults := faults_of(folder, *read_runs(folder))):
             raise UserError(f"{path} cannot be compared with: {faults[0]}")
     return earlier

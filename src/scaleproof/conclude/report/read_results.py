@@ -97,7 +97,9 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         content = path.read_bytes()
         if not content.strip():
             raise damaged_file(path, "it is empty")
-        data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
+        # A setting of a command may be called "None", "nan" or 8: words, too. What is unknown is empty.
+        words = dict.fromkeys(("cell", "strategy", "failures", "findings"), str)
+        data = pd.read_csv(io.BytesIO(content), dtype=words, keep_default_na=False, na_values=[""])
     except UnicodeError:
         raise damaged_file(path, no_utf_8_fault(content)) from None
     except ValueError as error:  # pandas could not parse it

@@ -87,5 +87,6 @@ def _words_for_texts(option: Schema, node: Schema) -> str:
     if "maxLength" in option:
         of_length = f" of at most {option['maxLength']} characters"
         words = words.replace("text", f"text{of_length}", 1) if words.startswith("text") else words + of_length
-    examples = option.get("examples") or node.get("examples")
-    return f"{words} like {' or '.join(map(str, examples))}" if examples else words
+    examples = map(str, option.get("examples") or node.get("examples", []))
+    like = " or ".join(example for example in examples if example not in words)  # no word of a choice once more
+    return f"{words} like {like}" if like else words

@@ -57,6 +57,7 @@ def test_the_rank_that_slurm_killed_for_its_memory_is_named(tmp_path):
         (ended(-15), "crash", "rank 1 was ended by SIGTERM"),
         (ended(3), "crash", "rank 1 ended with exit code 3"),
         (ended(tail=[], exit_code=7), "crash", "exit code 7"),
+        (ended(tail=[], exit_code=-9), "crash", "the ranks ended with signal SIGKILL"),
         (ended(tail=["ValueError: DEBUG must be OFF", ""]), "crash", "exit code 1: ValueError: DEBUG must be OFF"),
         (ended(timed_out=True), "timeout", "time limit of 10 minutes"),
         (ended(timed_out=True, hung=True, behind=1), "hang", "rank 1 was behind the others"),

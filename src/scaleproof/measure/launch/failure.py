@@ -68,7 +68,9 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
         rank, code = failed_ranks[-1]  # torchrun's root cause
         reason = f"rank {rank} ended with exit code {code}{last_exception(outcome.tail)}"
         return _make_failure("crash", reason, rank, outcome)
-    reason = f"the ranks ended with exit code {outcome.exit_code}{last_exception(outcome.tail)}"
+    code = outcome.exit_code
+    end = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    reason = f"the ranks ended with {end}{last_exception(outcome.tail)}"
     return _make_failure("crash", reason, rank=None, outcome=outcome)
 
 

@@ -146,6 +146,7 @@ def test_runs_without_a_report_are_told_how_to_make_one(tmp_path: Path) -> None:
     assert done.stdout.startswith(
         "report.html: there is no report yet; it is made by: snakemake --cores 2 results/demo/"
     )
+    assert done.stdout.count("snakemake") == 1, "one command, not two"
 
 
 RATES = ("tokens_per_sec_global", "tokens_per_sec_per_device")

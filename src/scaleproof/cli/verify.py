@@ -102,7 +102,7 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
 
     newer_files = {difference.file for difference in differences if NEWER in difference.problem}
     no_cure = newer_files | {one.file for one in differences if one.problem in (LATER_FILE, LATER_FILES)}
-    no_cure |= {one.file for one in differences if one.problem.endswith(OTHER_ENDS)}  # it says the cure of all of them
+    no_cure |= {one.file for one in differences if one.problem.endswith((OTHER_ENDS, "report.html"))}  # they say theirs
     parts = [difference.file.split("/") for difference in differences if difference.file not in no_cure]
     folders = [names[1:3] for names in parts if names[0] == "runs" and len(names) > 3]
     # What is no repeat, and copies of runs that came after the report, are of no use where they are.

@@ -1,6 +1,9 @@
 """Numbers in names are no counts; rates of one device, statistics and spreads are known in all their forms."""
 
+from pathlib import Path
+
 import pytest
+from markdown_tables import rows
 
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
@@ -176,3 +179,20 @@ def test_a_layer_called_projection_is_measured(text, is_projected):
 def test_a_unit_in_brackets_is_no_note(heading, kind, note):
     column = column_of(heading)
     assert (column.kind, column.note) == (kind, note)
+
+
+def of_nodes(folder: Path, *lines: str) -> list[int | None]:
+    """The devices of each row of a table of nodes and GPUs."""
+    (folder / "README.md").write_text("# Runs\n\n" + rows("Nodes | GPUs | Runtime (s)", *lines))
+    (table,) = gather([folder]).tables
+    return [row.devices for row in table.rows]
+
+
+def test_fewer_gpus_than_nodes_are_those_of_each_node(tmp_path: Path) -> None:
+    lines = ("1 | 1 | 900", "1 | 4 | 240", "2 | 1 | 460", "3 | 1 | 310", "2 | 4 | 125")
+    assert of_nodes(tmp_path, *lines) == [1, 4, 2, 3, 8]
+
+
+def test_gpus_that_may_be_of_all_nodes_are(tmp_path: Path) -> None:
+    assert of_nodes(tmp_path, "1 | 1 | 900", "1 | 4 | 240", "2 | 8 | 125", "4 | 16 | 64") == [1, 4, 8, 16]
+    assert of_nodes(tmp_path, "1 | 4 | 240", "2 | 1 | 460", "2 | 8 | 125") == [4, 1, 8]  # one may be mistyped

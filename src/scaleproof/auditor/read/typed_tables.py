@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from scaleproof.auditor.read import printed_figures, reported_tables, row_figures
+from scaleproof.auditor.read.devices_of_nodes import mark_devices_of_nodes
 from scaleproof.auditor.read.ditto_marks import without_dittos
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import LEADING_WORD, NOT_FIGURES, PRECISION, column_of, column_of_part
@@ -80,7 +81,7 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
         if (column.kind is None or column.note) and (part.kind or "").endswith(("_per_s", "rate")):
             alike = [one for one in columns if LEADING_WORD.match(one.heading) and one.heading.endswith(f" {rest}")]
             columns[k] = column if alike in ([], [column]) else part
-    return columns
+    return mark_devices_of_nodes(columns, rows)
 
 
 def _without_markup(grid: Grid) -> Grid:

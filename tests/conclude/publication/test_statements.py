@@ -111,6 +111,14 @@ def test_a_text_that_is_cut_off_or_another_is_one_fault(stated: str, fault: str)
     assert fault_of_whole(*sides) == fault
 
 
+@pytest.mark.parametrize(("count", "is_named"), [(5, False), (20, True)])
+def test_a_page_of_other_results_is_one_fault(count: int, is_named: bool) -> None:
+    again = [Statement(str(n), str(n)) for n in range(40)]
+    stated = [Statement("x", "x") if n < 2 * count and n % 2 else one for n, one in enumerate(again)]
+    fault = "differs in 20 of its 40 statements: is it of other results?"
+    assert fault_of_whole(stated, again) == (fault if is_named else "")
+
+
 def test_names_are_short_texts():
     content = {"cell": "ddp-n1x2", "parts": ["host gaps", "Of many words this is a sentence"]}
     assert set(names_in(content)) == NAMES

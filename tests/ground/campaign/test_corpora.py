@@ -28,7 +28,7 @@ from scaleproof.measure.corpus.check import check_corpus, small_text
         ("text", "two bytes a letter".encode("utf-16"), "is no text file in UTF-8"),
         ("jsonl", b"text,label\n1,2\n", "cannot be read as jsonl"),
         ("jsonl", b'["a", "list"]\n["x"]\n', "is a JSON list"),
-        ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has no field "text" .key: field.. Fields there: body'),
+        ("jsonl", b'{"body": "x"}\n{"body": "y"}\n', 'has in line 1 no field "text" .key: field.. Fields there: body'),
         ("parquet", b"text\nno parquet\n", "is not parquet: it begins with .text"),
         ("parquet", b"PAR1 but no more", "is cut off: it ends without PAR1; copy or write it again"),
         ("parquet", b"PAR1" + bytes(100) + b"PAR1", "is damaged: its parts do not fit together"),

@@ -78,7 +78,7 @@ def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
             "a.jsonl",
             '{"txet": "x"}\n',
             {"source": "jsonl"},
-            'mine.* has no field "text" .key: field.. Did you mean "txet". Fields there: txet',
+            'mine.* has in line 1 no field "text" .key: field.. Did you mean "txet". Fields there: txet',
         ),
         ("a.jsonl", '{"text": "x"}\n{"text": 3}\n', {"source": "jsonl"}, 'line 2: field "text" is not text but int'),
         ("a.jsonl", '{"text": ' + "[" * 100_000 + "\n", {"source": "jsonl"}, "line 1: nested too deeply"),

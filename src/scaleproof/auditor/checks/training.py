@@ -163,7 +163,7 @@ def updates_were_made(context: AuditContext) -> Iterator[Flag]:
         what="A field does not hold what its name says; it was left out of all checks.",
         detected="Text where a number belongs, times and rates of 0 or below, broken rows.",
         seen="",
-        repair="Write null for unknown, and numbers as numbers.",
+        repair="Write null for unknown, and numbers as numbers; copy a file again that is cut off.",
     ),
     Code(
         "field-missing",

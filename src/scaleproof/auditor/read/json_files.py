@@ -127,7 +127,7 @@ def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str,
         raise UnreadableFile(text_files.OWN_AUDIT, "not a result")  # it quotes what it accuses
     if run := _run_of_known_program(name, data, problem):
         if problem:
-            run.problems.append(f"{problem}; what stands before was read")
+            run.problems.append(f"{path.name}{problem.removeprefix('it')}; what stands before was read")
         add_run(reading, run, path)
     elif "rank0_host" in data or "nccl_env" in data:
         reading.launchers[text_files.folder_of(path)] = data

@@ -32,6 +32,7 @@ DECIDING = {
 }
 # From so many statements on, no comparison begins at a frequent one: its time would grow with their square.
 MANY = 2_000
+MANY_DIFFER = 20  # statements of a text, of which a quarter differs by no edit
 # What to do next is no result: other code may advise otherwise, as long as it claims nothing.
 ADVICE = re.compile(
     r"next: (?!.*\b(?:faster|slower|fastest|slowest|pays|winner|recommended)\b)", re.IGNORECASE | re.DOTALL
@@ -161,7 +162,10 @@ def is_telling(pair: Pair) -> bool:
 
 
 def fault_of_whole(stated: Sequence[Statement], again: Sequence[Statement]) -> str:
-    """Return that a text is cut off, another one or two; "" where it differs from `again` in some statements alone."""
+    """Return that a text is cut off, another one or two; "" where it differs from `again` in some statements alone.
+
+    A page of another measurement has the same headings, and differs in many statements.
+    """
     if any(statement.text.startswith("<<<<<<< ") for statement in stated):
         return "has a merge conflict of git"
     common = _count_common(stated, again)
@@ -170,6 +174,9 @@ def fault_of_whole(stated: Sequence[Statement], again: Sequence[Statement]) -> s
     if len(again) > 2 and set(stated).isdisjoint(again):
         begin = stated[0].text[:40] if stated else ""
         return f'is another text ("{begin}")'
+    count = sum(1 for _ in differing(stated, again))
+    if len(again) > MANY_DIFFER and count > len(again) / 4:
+        return f"differs in {count} of its {len(again)} statements: is it of other results?"
     return ""
 
 

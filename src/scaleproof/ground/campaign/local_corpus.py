@@ -96,11 +96,14 @@ def _jsonl_fault(path: Path, line: bytes, corpus: Corpus) -> str | None:
         return f"cannot be read as jsonl, whose lines are objects: {fault_of_json(line, str(error))}"
     if not isinstance(row, dict):
         return 'cannot be read as jsonl: line 1 must be an object such as {"text": ...}'
-    return absent_field_text(list(row), corpus)
+    return absent_field_text(list(row), corpus, " in line 1")
 
 
-def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
-    """Describe which field of the corpus is not among the `names` of a file's fields. Returns None if each is there."""
+def absent_field_text(names: list[str], corpus: Corpus, place: str = "") -> str | None:
+    """Describe which field of the corpus is not among the `names` of a file's fields. Returns None if each is there.
+
+    `place`: where in the file, as each line of JSON Lines has its own fields.
+    """
     absent = next((field for field in corpus.fields if field not in names), None)
     if absent is None:
         return None
@@ -112,4 +115,4 @@ def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
     key_of_table = "label" if absent == corpus.label else "field"
     hint = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
     fields = f"{did_you_mean(absent, names)} Fields there: {shortened(', '.join(names), 300) or 'none'}"
-    return f'has no field "{absent}" (key: {key_of_table}).{fields}{hint}'
+    return f'has{place} no field "{absent}" (key: {key_of_table}).{fields}{hint}'

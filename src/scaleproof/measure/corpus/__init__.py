@@ -4,7 +4,6 @@ __all__ = [
     "check",
     "documents",
     "downloads",
-    "encode",
     "hub",
     "reader",
     "remote",

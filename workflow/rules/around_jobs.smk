@@ -63,8 +63,10 @@ def stop_on_unrecorded():
 
 def say_shared_cores():
     """Print which cells of runs on this machine have more processes than it has cores."""
-    jobs = workflow.dag.needrun_jobs(exclude_finished=False) if runs_here() else ()
-    cells = {cell.slug: cell for cell in (cell_of(job.wildcards) for job in jobs if job.rule.name == "train")}
+    jobs = list(workflow.dag.needrun_jobs(exclude_finished=False)) if runs_here() else []
+    of_runs = [cell_of(job.wildcards) for job in jobs if job.rule.name == "train"]
+    of_runs += [cell for job in jobs if job.rule.name == "shared_job" for cell in shared_job_of(job.wildcards).cells]
+    cells = {cell.slug: cell for cell in of_runs}
     if cells and (text := shared_cores_text(cells.values())):
         print(f"\nwarning: {text}", file=sys.stderr)
 

@@ -246,7 +246,7 @@ def test_a_search_of_a_cpu_needs_a_limit(shown, monkeypatch, device, limit, is_s
     keys = f"execution: {{device: {device}}}\nfrontier: {{limit_gb: {limit}}}\n"
     text = shown(f"work: {{micro_batch: largest, global_batch: 64}}\n{keys}")
     assert (
-        "micro-batch of ddp-n1x1 cannot be searched without a limit; write frontier: {limit_gb: 4}" in text
+        "ddp-n1x1 cannot be searched without a limit, so that Snakemake refuses it here; write frontier: {lim" in text
     ) == is_said
 
 

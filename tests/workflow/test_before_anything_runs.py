@@ -57,3 +57,11 @@ def test_a_search_on_this_cpu_needs_its_limit_before_anything_runs(project):
         planned = project.snakemake("-n", "results/searched/report.html")
         assert planned.returncode == code, planned.stderr
         assert ("frontier.limit_gb is missing: the micro-batch of" in planned.stderr) == (code == 2)
+
+
+def test_cells_that_share_cores_are_named_with_n(project):
+    large = TINY.replace("global_batch: 8", "global_batch: 64")
+    for geometry, jobs, is_said in (("1x64", "", True), ("1x64", "same_allocation: true", True), ("1x1", "", False)):
+        project.campaign("crowded", large.replace("1x1, 1x2", geometry) + f"resources: {{{jobs}}}\n")
+        plan = project.dry("results/crowded/report.html")
+        assert ("cores, which is no scaling: ddp-n1x64" in plan) == is_said

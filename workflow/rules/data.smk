@@ -62,7 +62,7 @@ rule corpus_tokenizer:
         mem_mb=4000,
         runtime=60,
     params:
-        code=code_sha256("measure/corpus/tokenizer.py", "measure/corpus/encode.py"),
+        code=code_sha256("measure/corpus/tokenizer.py", "measure/corpus/unchanged.py"),
         corpus=subpath(input.description, parent=True),
     message:
         "Train {wildcards.tokenizer} on {wildcards.corpus}"
@@ -90,7 +90,7 @@ rule corpus_tokenise:
         mem_mb=4000,
         runtime=60,
     params:
-        code=code_sha256("measure/corpus/tokenise.py"),
+        code=code_sha256("measure/corpus/tokenise.py", "measure/corpus/unchanged.py"),
         corpus=subpath(input.description, parent=True),
         out=subpath(output.description, parent=True),
     message:

@@ -282,10 +282,10 @@ def corpus_fetch(args: argparse.Namespace) -> None:
 
 
 def corpus_tokenizer(args: argparse.Namespace) -> None:
-    from scaleproof.measure.corpus.encode import read_documents
     from scaleproof.measure.corpus.tokenizer import train_tokenizer
+    from scaleproof.measure.corpus.unchanged import read_unchanged
 
-    train_tokenizer(args.tokenizer, read_documents(args.corpus_dir / "documents.parquet"), args.out)
+    train_tokenizer(args.tokenizer, read_unchanged(args.corpus_dir), args.out)
 
 
 def gpt2_tokenizer(args: argparse.Namespace) -> None:
@@ -298,7 +298,9 @@ def gpt2_tokenizer(args: argparse.Namespace) -> None:
 def corpus_tokenise(args: argparse.Namespace) -> None:
     """Encode a corpus into train.bin and val.bin, and print how many tokens they have."""
     from scaleproof.measure.corpus.tokenise import tokenise_corpus
+    from scaleproof.measure.corpus.unchanged import check_unchanged
 
+    check_unchanged(args.corpus_dir)
     tokens = tokenise_corpus(args.corpus_dir, args.tokenizer, args.out, args.processes)
     train, val = tokens["train"]["tokens"], tokens["val"]["tokens"]
     print(f"{integer(train)} training and {integer(val)} validation tokens, {tokens['dtype']}")

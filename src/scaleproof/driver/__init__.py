@@ -10,6 +10,7 @@ __all__ = [
     "new_project",
     "planned_work",
     "rehearse",
+    "shared_cores",
     "snakemake_view",
     "stale",
     "stale_text",

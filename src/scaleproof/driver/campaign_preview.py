@@ -8,6 +8,7 @@ from tabulate import tabulate
 
 from scaleproof.conclude.forecast import requirements
 from scaleproof.driver.doubtful_keys import doubts_text
+from scaleproof.driver.shared_cores import shares_cores
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -195,23 +196,22 @@ def _size(cell: Cell) -> tuple:
 
 def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     """Return paragraphs on the cells whose ranks share cores, on searches without a limit, and on unsupported cells."""
-    cores = available_cores()
     sharing: list[Cell] = []
     here = "These cannot run here"
     anywhere = "These can run on no machine; leave them out (exclude, or the entry of cells)"
     slugs_by_reason: dict[str, dict[str, list[str]]] = {anywhere: defaultdict(list), here: defaultdict(list)}
     for cell in loaded.cells:
-        execution = cell.execution
         reason = unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words))
         if reason:
             is_anywhere = cell.command is None and reason_anywhere(cell)
             slugs_by_reason[anywhere if is_anywhere else here][reason].append(cell.slug)
-        elif not gpus and execution.geometry.devices_per_node * execution.threads_per_device > cores:
+        elif shares_cores(cell, gpus):
             sharing.append(cell)
 
     text = ""
     if sharing:
-        text = f"\n\nThese share {cores} cores, which is no scaling: {', '.join(cell.slug for cell in sharing)}"
+        names = ", ".join(cell.slug for cell in sharing)
+        text = f"\n\nThese share {available_cores()} cores, which is no scaling: {names}"
         if any(map(loaded.held_out, sharing)):
             reason = "no forecast from cells with cores of their own holds there"
             text += f"\nSome of them are in forecast.hold_out: {reason}"
@@ -219,7 +219,8 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     is_on_cpu = not gpus and loaded.campaign.execution.device != "cuda"
     if searched and is_on_cpu and loaded.campaign.frontier.limit_gb is None:
         advice = "write frontier: {limit_gb: 4}, or what one process may use"
-        text += f"\n\nOn a CPU the micro-batch of {searched} cannot be searched without a limit; {advice}"
+        fault = f"On a CPU the micro-batch of {searched} cannot be searched without a limit"
+        text += f"\n\n{fault}, so that Snakemake refuses it here; {advice}"
     for heading, reasons in slugs_by_reason.items():
         if reasons:
             text += f"\n\n{heading} (each is a row that says why):\n"

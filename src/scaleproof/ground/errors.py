@@ -60,9 +60,9 @@ nlayer hiddenlayers: layers | nhead attentionheads: heads | nembd hidden hiddens
 dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
 huggingface hf: hub repository | hub: repository | txt: text | json: jsonl | trainer: execution | training: work
 type kind: source name | name description: title | include experiments variants: cells | license: licence | auto: derive
-repeats: pairs | baseline before: a | candidate after: b | nsight nsightsystems: nsys | pytorch kineto: torch.profiler
+repeats: pairs | baseline before: a question | candidate after: b | nsight nsightsystems: nsys
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
-threads: threads_per_device | cpuspertask threads: cpus_per_device | than: better_than
+threads: threads_per_device | cpuspertask threads: cpus_per_device | than: better_than | pytorch kineto: torch.profiler
 matrix foreach grid sweep params parameters varies: vary | npositions maxpositionembeddings: context seq_len
 124m gpt2124m: gpt2-small | 355m gpt2355m: gpt2-medium | 774m gpt2774m: gpt2-large | 15b gpt215b: gpt2-xl
 ram memory mem memmb memgb mempercpu mempernode mempergpu: memory_per_device | minutes: seconds | warmupratio: schedule

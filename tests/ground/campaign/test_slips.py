@@ -87,6 +87,15 @@ REFUSED = [
     (GOOD + "execution: {threads: 2}\n", 'Did you mean "threads_per_device"?'),
     (WORK.replace("global_batch", "local_batch_size") + "title: x\n", 'Did you mean "micro_batch"?'),
     (GOOD + "workload: {model: gpt2-1.5b}\n", 'Did you mean "gpt2-xl"?'),
+    (GOOD + "work/steps: 20\n", "unknown key work/steps. It belongs under work."),
+    (GOOD + "trace/cells: all\n", "unknown key trace/cells. It belongs under trace."),
+    (GOOD + "execution: {g\u00e9om\u00e9trie: 1x2}\n", 'Did you mean "geometry"?'),
+    (GOOD + "num_epochs: 1\n", "unknown key num_epochs. A run has steps, not epochs: work.steps."),
+    (GOOD.replace("  steps", "  tokens: 5\n  steps"), "It follows from steps, global_batch and seq_len; leave it out."),
+    (GOOD + "statistics: {confidence: 0.99}\n", "Every figure is measured, with intervals of 95 %; leave it out."),
+    (GOOD + "output: {format: html}\n", "unknown key output. Results go to results/"),
+    (GOOD + "baseline: ddp-n1x1\n", 'Did you mean "question"?'),
+    (GOOD + "workload: {model: {hub: a/b, revision: main}}\n", "prints the commit: scaleproof model fetch OWNER/NAME."),
     (GOOD.replace("repeats: 6", "repeats => 6"), ", line 7: write repeats: 6"),
     (GOOD + "[[cells]]\nstrategy = 'ddp'\n", ", line 8: this is TOML or INI, not YAML"),
     ("/* mine */\n" + GOOD, ', line 1: "/*" begins no comment in YAML, but "#" does; a text needs quotes'),
@@ -263,3 +272,12 @@ def test_letters_that_look_latin():
     assert plain_letters("w\u043erk") == "work"
     for text in ("work", "w\u00f6rk", "\u0440\u0430\u0431\u043e\u0442\u0430", "stra\u200btegy", ""):
         assert look_alike_text(text) == ""
+
+
+@pytest.mark.parametrize(("budget", "hint"), [("1.5 GB", "Write 1500 MB."), ("0.5GiB", "Write 500 MB."), ("2 GB", "")])
+def test_a_budget_is_a_whole_number(tmp_path, budget, hint):
+    path = tmp_path / "corpora.yaml"
+    path.write_text(f"mine: {{source: text, files: [a.txt], budget: {budget}}}\n")
+    rows, faults = load_corpora(path)
+    assert hint in str(faults.get("mine", ""))
+    assert ("mine" in rows) == (not hint)

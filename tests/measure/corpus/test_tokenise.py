@@ -3,11 +3,14 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import documents, encode, tokenise, tokenizer
+from scaleproof.measure.corpus.unchanged import check_unchanged, read_unchanged
 
 
 @pytest.fixture
@@ -150,3 +153,21 @@ def test_one_document_cannot_be_split(build, sentences):
 def test_two_documents_can(build, sentences):
     _, found = build([" ".join(sentences[:100]), " ".join(sentences[100:])], folder="two")
     assert found["train"]["documents"] == found["val"]["documents"] == 1
+
+
+@pytest.mark.parametrize("label", [None, "kind"])
+def test_documents_that_were_changed_after_they_were_gathered_are_refused(tmp_path, label):
+    rows = [{"text": f"document {number}", "kind": str(number % 2)} for number in range(40)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = Corpus(source="jsonl", files=[str(tmp_path / "in.jsonl")], label=label)
+    documents.gather_documents("mine", corpus, tmp_path)
+    check_unchanged(tmp_path)  # nothing to say
+
+    path = tmp_path / "documents.parquet"
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table.slice(1, 1), table.slice(1)]), path)  # the second in place of the first
+    with pytest.raises(UserError, match=r"documents\.parquet is damaged \(its documents are not those that corpus\.js"):
+        check_unchanged(tmp_path)
+    with pytest.raises(UserError, match="its documents are not those"):
+        tokenizer.train_tokenizer("bpe-260", read_unchanged(tmp_path), tmp_path / "tokenizer.json")
+    assert not (tmp_path / "tokenizer.json").exists()

@@ -53,6 +53,8 @@ OF_PROGRAMS |= {"parameters": "Weights & Biases", "executor": "Snakemake", "jobs
 OF_PROGRAMS |= dict.fromkeys(("zero_optimization", "train_micro_batch_size_per_gpu"), "DeepSpeed")
 KEY_AND_COLON = re.compile(r"(\w+) ?:(?=\S)(.*)", re.DOTALL)  # which YAML takes for one word
 VARIABLE = re.compile(r"\$[\w{(]|\{\{")  # $X, ${x.y}, $(nproc), {{ x }}
+ACCENTS = re.compile("[\u0300-\u036f]")  # as characters of their own
+PATH_OF_KEYS = re.compile(r"\w+(/\w+)+")  # work/steps
 EMPTY_KEY = '""'  # the spelling of a key without a name
 MOST_MESSAGES = 20
 
@@ -240,6 +242,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     """
     name = str(place[-1])
     name = plain_letters(name) if look_alike_text(name) else name
+    name = ACCENTS.sub("", unicodedata.normalize("NFD", name))  # géométrie
+    name = name.replace("/", ".") if PATH_OF_KEYS.fullmatch(name) else name
     if hint := placeholder_hint(place, value_at(data, place), data):
         return hint
     section, _, own_name = name.lstrip("+~").rpartition(".")  # of "work.steps", as Hydra has it

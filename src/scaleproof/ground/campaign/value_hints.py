@@ -29,10 +29,14 @@ NOT_HERE = {
     "Samples come from files of tokens, without a data loader; leave it out.": r"data_?loader|shuffle"
     r"|(dataloader_)?(num_workers|pin_memory|prefetch_factor|persistent_workers|drop_last)",
     "The validation loss is taken once, at the end; leave it out.": r"eval_(steps|iters|interval|strategy)",
+    "A run has steps, not epochs: work.steps.": r"(num_|max_|n_)?(train_)?epochs?",
+    "It follows from steps, global_batch and seq_len; leave it out.": r"(num_|n_|total_|train_)*(tokens|samples)"
+    r"|(tokens|samples)_per_(step|batch|run|epoch)",
+    "Every figure is measured, with intervals of 95 %; leave it out.": r"metrics?|statistics?|alpha|confidence(_\w+)?",
     "The models have none; leave it out.": r"(convert_)?sync_?(batch_?norm|bn)|\w*dropout\w*",
     "Results go to results/, and nothing else is logged or saved; leave it out.": r"loggers?|(wandb|tensorboard)\w*"
     r"|report_to|callbacks|checkpoint_(dir|interval|every\w*)|(save|log|logging|resume)(_\w+)?"
-    r"|(output|root|default_root|run)_dir|(enable_)?(progress_bar|checkpointing)",
+    r"|outputs?|(output|root|default_root|run)_dir|(enable_)?(progress_bar|checkpointing)",
     "No other file is read: vary lists what differs; an anchor (&x) stands at its first use, *x repeats it.": (
         r"defaults|hydra|extends|inherits?|_(target|partial|recursive|convert)_"
     ),
@@ -64,6 +68,7 @@ FORMS = {
     r"bpe[\W_]?([1-9][0-9]*)k": r"bpe-\g<1>000",
     r"([0-9.,]+) ?mi?b": r"\1 MB",
     r"([0-9.,]+) ?gi?b": r"\1 GB",
+    r"(?:0|([1-9][0-9]*))\.([0-9]) ?gi?b": r"\1\g<2>00 MB",  # budgets are whole numbers
     r"([0-9.,]+) ?docs": r"\1 documents",
     r"https?://[^/]+/(?:datasets/)?([\w.-]+/[\w.-]+)/?": r"\1",  # an address of owner/name
 }
@@ -272,6 +277,8 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
         return f" Write {{module: {shortened(text, 60)}{'' if file[1] else ':FUNCTION'}}}."
     if place[-1:] == ("model",) and FILE.search(text) and "://" not in text and not text.endswith(WEIGHTS):
         return f" Write {{config: {shortened(text, 60)}}}."
+    if any(option.get("pattern", "").endswith("{40}$") for option in options):
+        return " The command that prints the commit: scaleproof model fetch OWNER/NAME."
     may_be_of_hub = any("hub" in option.get("properties", {}) for option in options)
     if may_be_of_hub and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."

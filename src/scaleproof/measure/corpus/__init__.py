@@ -1,3 +1,14 @@
 """The tokens: documents, tokenizer, flat .bin files, the sample plan."""
 
-__all__ = ["check", "documents", "downloads", "encode", "hub", "reader", "remote", "tokenise", "tokenizer", "transfer"]
+__all__ = [
+    "check",
+    "documents",
+    "downloads",
+    "hub",
+    "reader",
+    "remote",
+    "tokenise",
+    "tokenizer",
+    "transfer",
+    "unchanged",
+]

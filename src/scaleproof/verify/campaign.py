@@ -320,7 +320,9 @@ def why(path: Path, identity: str) -> str:
     runs, differences = read_runs(folder)
     differences = _with_differences_of_manifest(folder, differences)  # of runs that are lost, too
     at_fault = cells_at_fault(differences)
-    quantities, incomputable = quantities_of(folder, [run for run in runs if run.cell not in at_fault])
+    runs = [run for run in runs if run.cell not in at_fault]
+    quantities, incomputable = quantities_of(folder, runs)
+    quantities |= losses.times_to_loss(folder, runs)
     if identity in quantities:
         return _explain(identity, quantities[identity], folder)
 
@@ -340,10 +342,8 @@ def why(path: Path, identity: str) -> str:
 
 def _fault_of_cell(identity: str, differences: list[Difference]) -> str:
     """Return what is wrong with the runs of the cell that `identity` names; "" where nothing is."""
-    for difference in differences:
-        if cells_at_fault([difference]) & set(identity.split("/")):
-            return str(difference)
-    return ""
+    parts = set(identity.split("/"))
+    return next((str(one) for one in differences if cells_at_fault([one]) & parts), "")
 
 
 def _absent_cell(identity: str, folder: Path, runs: list[RawRun]) -> str:

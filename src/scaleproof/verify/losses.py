@@ -14,7 +14,7 @@ from scaleproof.verify.campaign_file import target_loss_of
 from scaleproof.verify.contents import DAMAGES, csv_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, check_values, close, in_words
-from scaleproof.verify.recompute import CONFIDENCE, measured_by_cell
+from scaleproof.verify.recompute import CONFIDENCE, Quantities, RecomputedQuantity, measured_by_cell
 
 SHARE_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
 LOSS_TOLERANCE = 1e-7  # relative, of losses.csv, which has nine digits
@@ -151,6 +151,26 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
         expected = _expected_times(curves_of[cell], stated_target)
         stated = {name: float(row[name]) if row[name] else None for name in expected}
         yield from check_values(file, cell, stated, expected)
+
+
+def times_to_loss(folder: Path, runs: Sequence[RawRun]) -> Quantities:
+    """Return `cells/<cell>/time_to_loss_s` of the cells whose runs reach the target in cells.csv; {} without it."""
+    cells = measured_by_cell(runs)
+    quantities: Quantities = {}
+    try:
+        curves_of = _curves_smoothed_as_stated(folder, cells)
+        targets = {row["cell"]: float(row["target_loss"] or "nan") for row in csv_of(folder / "cells.csv")}
+    except (OSError, *DAMAGES):
+        return {}
+    for cell in targets.keys() & cells.keys():
+        value, low, high, steps = _expected_times(curves_of[cell], targets[cell]).values()
+        if value is not None:
+            formula = f"mean over runs of the seconds until the smoothed loss is {targets[cell]:.4g}, {steps:.4g} steps"
+            sources = tuple((run.path, run.sha256) for run in cells[cell])
+            quantities[f"cells/{cell}/time_to_loss_s"] = RecomputedQuantity(
+                value, len(cells[cell]), formula, sources, low, high
+            )
+    return quantities
 
 
 def _are_derived(rows: Sequence[Mapping[str, str]], derived_targets: Mapping[str, float]) -> bool:

@@ -1,0 +1,17 @@
+"""Where a figure of a report comes from, by the name that a click on it gives."""
+
+import re
+from pathlib import Path
+
+from scaleproof.verify.campaign import why
+from scaleproof.verify.contents import csv_of
+
+
+def test_why_knows_each_figure_that_the_page_links():
+    (published,) = (Path(__file__).parents[2] / "results/published").glob("demo_*")
+    names = set(re.findall(r'data-id="([^"]+)"', (published / "report.html").read_text()))
+    assert {"cells/ddp-n1x2/time_to_loss_s", "cells/ddp-n1x2/speedup"} <= names
+    row = next(row for row in csv_of(published / "cells.csv") if row["cell"] == "ddp-n1x2")
+    for name in names:
+        assert f"{name}\n  value" in why(published, name)
+    assert f"  value    {float(row['time_to_loss_s']):.7g} " in why(published, "cells/ddp-n1x2/time_to_loss_s")

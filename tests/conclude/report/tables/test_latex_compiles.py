@@ -80,3 +80,9 @@ def test_a_ratio_is_marked_where_its_interval_contains_1_and_nowhere_else():
 def test_long_texts_are_broken_between_words_and_short_ones_are_not():
     tex = latex_table(pd.DataFrame({"a": ["ddp"], "findings": ["machine-busy process-starved"]}), "", "t")
     assert r"ddp & \shortstack[l]{machine-busy \\{} process-starved} \\" in tex
+
+
+@pytest.mark.parametrize(("letters", "size"), [(11, "footnotesize"), (22, "scriptsize")])
+def test_letters_are_as_small_as_the_page_needs(letters: int, size: str) -> None:
+    table = pd.DataFrame({f"column {n}": ["x" * letters] for n in range(6)})
+    assert rf"\centering\{size}" in latex_table(table, "", "t")

@@ -20,6 +20,8 @@ HEADER = "% Needs \\usepackage{booktabs}; a float over both columns of a two-col
 HEADING_WIDTH = 11  # characters; longer headings are broken between words
 CELL_WIDTH = 24  # characters; longer cells are broken, too (in tables with MANY columns, cells beyond HEADING_WIDTH)
 MANY = 9  # columns that need smaller letters
+PAGE_PT = 465  # width of both columns of an article
+LETTER_PT = 3.9  # mean width of a letter in \footnotesize
 # Sign, after escaping by pandas -> what pdflatex needs.
 TYPOGRAPHIC = {
     "–": "--",
@@ -40,7 +42,7 @@ TYPOGRAPHIC = {
 def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeric: tuple[str, ...] = ()) -> str:
     """Return a `table*` float of text cells; every text is escaped, whatever a title or a reason has in it."""
     sides = ["r" if name in numeric else "l" for name in table.columns]
-    is_narrow = len(table.columns) < MANY
+    is_narrow = len(table.columns) < MANY and _width_pt(table) <= PAGE_PT
     styler = table.map(_one_line).style.hide(axis="index")
     styler = styler.format(escape="latex").format_index(escape="latex", axis="columns")
     body = _replace_unknown_signs(styler.to_latex(column_format="".join(sides), hrules=True)).strip()
@@ -67,6 +69,15 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
         rf"\caption{{{escape_latex(caption)}}}\label{{tab:{label}}}",
     ]
     return "\n".join([*beginning, *lines, r"\end{table*}"]) + "\n"
+
+
+def _width_pt(table: pd.DataFrame) -> float:
+    """Return about how many points wide a table is in \\footnotesize, its headings and cells broken into lines."""
+    widths = []
+    for heading in table.columns:
+        lines = [line for cell in table[heading] for line in textwrap.wrap(_one_line(cell), CELL_WIDTH)]
+        widths.append(max(map(len, [*textwrap.wrap(heading, HEADING_WIDTH), *lines]), default=0))
+    return LETTER_PT * sum(widths) + 6 * len(widths)  # 3 points on both sides of each column
 
 
 def _break_into_lines(text: str, side: str, width: int) -> str:

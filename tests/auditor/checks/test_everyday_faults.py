@@ -163,6 +163,9 @@ SOUND = {
         *("1B | H100 SXM | 371 | 37.5%", "3B | H100 SXM | 388 | 39.2%", "4B | H100 SXM | 388 | 39.2%"),
         *("7B | H100 SXM | 402 | 30.5%", "7B tf32 | H100 SXM | 402 | 81.3%"),
     ),
+    "an MFU with recomputed activations, in tf32": rows(
+        "GPU | Precision | TFLOP/s per GPU | MFU", "H100 SXM | tf32 | 264 | 40.0%"
+    ),
     "an efficiency whose heading is its formula": WORKERS.format("0.961"),
     "a heading with another quotient": WORKERS.format("0.861").replace("Ep = Sp/p", "Ep = Sp/w"),
     "a rate of one device beside a mode": MODES_OF_13B.format(4811),

@@ -147,10 +147,11 @@ def _wrong_peaks_of_rows(
 ) -> Iterator[Flag]:
     """Flag rows of one device whose FLOP/s over MFU is none of its `peaks`.
 
-    `usual_peaks`: of most rows. Recomputed activations explain a third more of these alone, of any peak where there are
-    none: of several precisions together they would explain nearly every figure.
+    `usual_peaks`: of most rows. Recomputed activations explain a third more of these alone, of the peaks of half
+    precision where there are none: of several precisions together they would explain nearly every figure.
     """
-    recomputed_peaks = peaks & usual_peaks or peaks
+    is_half = not any(row.words.get("precision", "").lower() in ("fp32", "tf32", "float32") for row in rows)
+    recomputed_peaks = peaks & usual_peaks or {one for one in peaks if not is_half or one > max(peaks) / 2}
     for row in rows:
         share, flops = row.known("mfu"), row.known("flops_per_s")
         if not (row.measured and peaks and share and flops and multiplies(share, flops)):

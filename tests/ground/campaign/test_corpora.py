@@ -40,6 +40,8 @@ from scaleproof.measure.corpus.check import check_corpus, small_text
         ("text", b"%PDF-1.7\n", "is a PDF, not text; save its text"),
         ("text", b"{\\rtf1\\ansi one\n", "is RTF, not text; save its text"),
         ("csv", b'{"text": "x"}\n', "holds JSON; write jsonl in place of csv"),
+        ("csv", b"3,some text that\n4,more\n", 'has no field "text" .key: field.. Fields there: 3, some text that'),
+        ("csv", b"id,txt\n1,x\n", 'Did you mean "txt"'),
         (
             "text",
             b"PK\x03\x04 and more",

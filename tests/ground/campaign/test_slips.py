@@ -101,6 +101,7 @@ REFUSED = [
     ("/* mine */\n" + GOOD, ', line 1: "/*" begins no comment in YAML, but "#" does; a text needs quotes'),
     ("-- mine\n" + GOOD, ', line 1: "--" begins no comment'),
     ('{\n  // mine\n  "title": "x"\n}\n', ', line 2: "//" begins no comment'),
+    ('{"title":"x", // short\n"repeats":6}\n', ', line 1: "//" begins no comment'),
     (GOOD + "-- \nAnn\n", ', line 8: "--" begins no comment'),
     ("%YAML 1.2\n" + GOOD, ', line 1: a line "---" is missing below the lines that begin with %'),
     ("**title**: x\n", ", line 1: a mark of Markdown (**) is no YAML"),

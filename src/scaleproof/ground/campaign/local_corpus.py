@@ -114,5 +114,6 @@ def absent_field_text(names: list[str], corpus: Corpus, place: str = "") -> str 
                 return f"has columns separated by {separator!r}; csv is read with commas: {rewritten} writes them"
     key_of_table = "label" if absent == corpus.label else "field"
     hint = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
-    fields = f"{did_you_mean(absent, names)} Fields there: {shortened(', '.join(names), 300) or 'none'}"
+    words = [name for name in names if name.count(" ") < 2]  # not the text of a document, in a csv without names
+    fields = f"{did_you_mean(absent, words)} Fields there: {shortened(', '.join(names), 300) or 'none'}"
     return f'has{place} no field "{absent}" (key: {key_of_table}).{fields}{hint}'

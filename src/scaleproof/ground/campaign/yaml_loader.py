@@ -107,6 +107,9 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     lines = Lines()
     data = _Reader(path, lines).to_plain(_parse_document(path), ())
+    for place, line in lines.items():  # in braces, such a comment becomes a part of the next key
+        if place and (mark := re.match(r"//|/\*", str(place[-1]))):
+            raise UserError(f'{path}, line {line}: "{mark[0]}" begins no comment in YAML, but "#" does')
     if isinstance(data, list):
         keys = [key for entry in data if isinstance(entry, dict) for key in entry]
         is_key_lost = len(data) > 1 and (len({*keys}) < len(keys) or not all(isinstance(entry, dict) for entry in data))

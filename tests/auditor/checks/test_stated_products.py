@@ -294,3 +294,11 @@ ZEROS = rows(
 @pytest.mark.parametrize("table", [NODES, ZEROS])
 def test_cells_without_a_figure_and_zeros_break_no_check(tmp_path, table):
     assert FILE_UNREADABLE.name not in audited(tmp_path, table)
+
+
+def test_a_product_is_printed_to_the_last_digit(tmp_path):
+    table = rows(
+        "GPUs | images/s | epoch time (s)", "1 | 812 | 1578", "2 | 1583 | 809", "4 | 3036 | 522", "8 | 5602 | 229"
+    )
+    finding = audited(tmp_path, table)["row-stands-out"]
+    assert "3036 x 522 = 1,584,792 (images/s, epoch time (s)); in 3 other rows 1,281,336" in finding.evidence

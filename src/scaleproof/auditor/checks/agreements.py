@@ -92,9 +92,20 @@ class Agreement:
         if self.stated is not None:
             value = np.full(len(self.rows), self.stated)
             return Figures(value, value)
+        return self.figures[np.full(len(self.rows), self._usual_row)]
+
+    @cached_property
+    def _usual_row(self) -> int:
+        """The index of a row whose product most rows share."""
         as_column = Figures(self.figures.low[:, np.newaxis], self.figures.high[:, np.newaxis])
         shared_by = (as_column.distance(self.figures) <= SAME_TOLERANCE).sum(axis=1)  # how many rows have each product
-        return self.figures[np.full(len(self.rows), shared_by.argmax())]
+        return int(shared_by.argmax())
+
+    def products_as_printed(self, i: int) -> tuple[float, float]:
+        """Return the product of the figures in the i-th row as they are printed, and the one to compare with."""
+        middles = [factor.column.figures.middle[np.array(self.rows)] ** factor.exponent for factor in self.factors]
+        products = np.prod(middles, axis=0)
+        return float(products[i]), float(products[self._usual_row]) if self.stated is None else self.stated
 
     def same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
         """Return (rows,) whether the product is the same number as in the i-th row."""
@@ -262,10 +273,8 @@ def sentence_of(figures: FigureTable, agreement: Agreement, i: int) -> str:
     terms = ((" x " if factor.exponent == 1 else " / ") + factor.column.texts[row] for factor in agreement.factors)
     product = "".join(terms).removeprefix(" x ")
     headings = ", ".join(factor.column.heading for factor in agreement.factors)
-    result, expected = (
-        _in_digits(float(values.middle[i]) / agreement.unit_of_row(i))
-        for values in (agreement.figures, agreement.expected)
-    )
+    products = agreement.products_as_printed(i)
+    result, expected = (_in_digits(product / agreement.unit_of_row(i)) for product in products)
     others = f"{agreement.fits.sum()} other rows"
     return f"{figures.names[row]}: {product} = {result} ({headings}); in {others} {expected}"
 

@@ -2,9 +2,11 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 from scaleproof.verify.campaign import why
 from scaleproof.verify.contents import csv_of
+from scaleproof.verify.recompute import RecomputedQuantity, in_unit_of
 
 
 def test_why_knows_each_figure_that_the_page_links():
@@ -14,4 +16,12 @@ def test_why_knows_each_figure_that_the_page_links():
     row = next(row for row in csv_of(published / "cells.csv") if row["cell"] == "ddp-n1x2")
     for name in names:
         assert f"{name}\n  value" in why(published, name)
+    assert "sum of window tokens" in why(published, "cells/ddp-n1x2/tokens_per_s")
     assert f"  value    {float(row['time_to_loss_s']):.7g} " in why(published, "cells/ddp-n1x2/time_to_loss_s")
+
+
+def test_a_formula_names_the_unit_of_the_runs() -> None:
+    one = RecomputedQuantity(2.0, 1, "tokens/s of tokens-n1x1 / tokens/s of ddp-n1x1", ())
+    runs = [SimpleNamespace(ok=True, metrics={"unit": "samples"})]
+    assert in_unit_of({"a": one}, runs)["a"].formula == "samples/s of tokens-n1x1 / samples/s of ddp-n1x1"
+    assert in_unit_of({"a": one}, []) == {"a": one}

@@ -111,7 +111,7 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[recompute.Quantitie
         except DAMAGES as error:
             problem = f"no figure can be computed from its runs: {describe_first_fault(error)}"
             differences.append(Difference(f"runs/{cell}", "", problem))
-    return _with_ratios(quantities, folder, runs), differences
+    return recompute.in_unit_of(_with_ratios(quantities, folder, runs), runs), differences
 
 
 def _with_ratios(quantities: recompute.Quantities, folder: Path, runs: list[RawRun]) -> recompute.Quantities:

@@ -4,6 +4,7 @@ A cell is a configuration with its runs. A command is somebody's program, of whi
 """
 
 import math
+import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -315,6 +316,13 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
     return ratios
 
 
+def in_unit_of(quantities: Quantities, runs: Sequence[RawRun]) -> Quantities:
+    """Return `quantities` with the unit of the runs, such as samples, in formulas that say tokens."""
+    unit = next((str(run.metrics["unit"]) for run in runs if run.ok and "unit" in run.metrics), "tokens")
+    tokens = re.compile(r"(?<![\w-])tokens(?![\w-])")  # not in the name of a cell
+    return {name: replace(one, formula=tokens.sub(unit, one.formula)) for name, one in quantities.items()}
+
+
 def comparable(ranking: Mapping[str, Any]) -> list[str]:
     """Return the cells of a ranking that may be compared with its fastest, which comes first."""
     return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
@@ -385,9 +393,8 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
         figures = _figures_of_cell([run])
         for name in ("n", *recorded):  # one run has no n; what is recorded is taken from the record
             figures.pop(name, None)
-        source = (run.path, run.sha256)
         for name, (value, formula) in recorded.items():
             if value is not None and (_has_steps(run) or not name.startswith("step")):
-                figures[name] = RecomputedQuantity(value, 1, formula, (source,))
+                figures[name] = RecomputedQuantity(value, 1, formula, ((run.path, run.sha256),))
         quantities |= {f"runs/{run.name}/{name}": figure for name, figure in figures.items()}
     return quantities

@@ -39,3 +39,10 @@ def test_what_would_fail_at_night_fails_now(built):
     refused = built.command("scaleproof", "publish", "results/rehearsal-mine", "--author", "A. Uthor")
     assert refused.returncode == 2
     assert "is a rehearsal: its rates mean nothing" in refused.stderr
+
+
+def test_the_console_names_the_work_of_a_command(built):
+    small_programs.write(built.root)
+    for given, words in (("", "a command"), (", per_step: {samples: 16}", "16 samples a step")):
+        built.campaign("counted", CAMPAIGN.replace(", figures: NanoGPT", f", figures: NanoGPT{given}"))
+        assert f"Train counted good-n1x1, repeat 1: {words}\n" in built.dry("results/counted/report.html")

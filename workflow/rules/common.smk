@@ -53,6 +53,15 @@ def cell_of(wildcards):
     return or_exit(of_campaign(wildcards).cell, wildcards.cell)
 
 
+def step_of(wildcards):
+    """The work of a step of a cell, in words."""
+    cell = cell_of(wildcards)
+    if cell.workload.command is None:
+        return f"{cell.planned_batch} samples a step"
+    given = cell.workload.per_step
+    return f"{cell.per_step} {given.unit} a step" if given else "a command"
+
+
 def run_of(wildcards):
     """The cell of a run that the campaign plans."""
     return or_exit(cell_of_run, of_campaign(wildcards), wildcards.cell, int(wildcards.rep))

@@ -27,9 +27,9 @@ rule train:
         tokens=option_of_tokens,
         out=subpath(output.metrics, parent=True),
         results=subpath(output.metrics, ancestor=5),
-        batch=lambda w: cell_of(w).planned_batch,
+        step=step_of,
     message:
-        "Train {wildcards.campaign} {wildcards.cell}, repeat {wildcards.rep}: {params.batch} samples a step"
+        "Train {wildcards.campaign} {wildcards.cell}, repeat {wildcards.rep}: {params.step}"
     shell:
         "scaleproof stage train {params.file} {wildcards.cell} --repeat {wildcards.rep}"
         " --fingerprints {params.fingerprint}"

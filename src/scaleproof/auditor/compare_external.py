@@ -123,8 +123,8 @@ def _rates_in_common_unit(sides: Mapping[Path, list[ReportedRun]]) -> tuple[str,
     ) * any("samples/s" in of_side and "steps/s" not in of_side for of_side in printed.values())
     raise UserError(
         f"rates are in different units: {'; '.join(units)}. Let both print the same one, or "
-        "compare folders, each with a claims file in it that states the work of a step (docs/audit.md): "
-        f"runs: {{NAME: {{world_size: 1, global_batch: 8, seq_len: 512}}}}{of_samples}"
+        "compare folders, each with a claims file in it that states the work of a step (docs/audit.md), in two lines: "
+        f'scaleproof_claims: "1.0", and runs: {{NAME: {{world_size: 1, global_batch: 8, seq_len: 512}}}}{of_samples}'
     )
 
 

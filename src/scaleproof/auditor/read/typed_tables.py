@@ -81,7 +81,7 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
         if (column.kind is None or column.note) and (part.kind or "").endswith(("_per_s", "rate")):
             alike = [one for one in columns if LEADING_WORD.match(one.heading) and one.heading.endswith(f" {rest}")]
             columns[k] = column if alike in ([], [column]) else part
-    return mark_devices_of_nodes(columns, rows)
+    return mark_devices_of_nodes(columns, rows) if any(column.kind == "nodes" for column in columns) else columns
 
 
 def _without_markup(grid: Grid) -> Grid:

@@ -176,6 +176,18 @@ def test_the_command_of_a_queue_that_a_profile_lacks_is_named(missing):
         _make_scheduler(settings, set())
 
 
+def test_a_command_of_a_queue_that_is_not_there_is_named(tmp_path):
+    def made(status: str) -> object:
+        return _make_scheduler(ExecutorSettings(submit="true", status=status, cancel="cd . && true"), set())
+
+    (tmp_path / "status").touch(0o755)
+    for status, word in ((f"{tmp_path}/stauts", f"{tmp_path}/stauts. Did you mean"), ("qstatt -f", "qstatt$")):
+        with pytest.raises(ApiError, match=f"scaleproof-status: there is no program {word}"):
+            made(status)
+    for status in (f"{tmp_path}/status 7", "${PBS}/qstat", "A=1 qstat"):  # the shell makes other words of the last two
+        assert isinstance(made(status), Queue)
+
+
 def test_a_job_that_a_queue_has_forgotten_is_over(monkeypatch):
     monkeypatch.setattr(queue_module, "run_scheduler_command", lambda command, environment: (0, "", ""))
     queue = Queue("submit", "status", "cancel", dict)

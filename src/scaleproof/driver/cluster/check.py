@@ -16,6 +16,7 @@ from scaleproof.driver.cluster.questions import (
     job_text,
     queue_requests,
 )
+from scaleproof.driver.cluster.queue import faults_of_commands
 from scaleproof.driver.cluster.request import JobRequest
 from scaleproof.driver.cluster.scheduler import NOT_STARTED, run_scheduler_command
 from scaleproof.driver.cluster.slurm import join_error_lines
@@ -29,6 +30,7 @@ from scaleproof.measure.machine import allocation
 
 DEFAULT = Path("profiles/default")  # which Snakemake reads beside the one that is named
 OF_SLURM = ("scaleproof", "slurm", "local", None)  # executors; the last two are of other options
+COMMANDS_OF_QUEUE = ("scaleproof-submit", "scaleproof-status", "scaleproof-cancel")
 TRIAL_MINUTES, TRIAL_MB = 5, 4000  # for which the job of a trial asks
 WORDS_S = 2  # by then a Slurm that is not there has said why
 
@@ -74,7 +76,11 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     if not sends_to_slurm:
         other = f"executor: {executor}, config: {{scheduler: {site.scheduler}}}"
         jobs = "".join(job_text(request, profile) for request in requests)
-        raise UserError(f"{profile.path} sends no job to Slurm, which is what is checked ({other}){jobs}")
+        # Programs of the queue may be elsewhere; those that the profile names by a path are files here.
+        commands = {name: str(line) for name, line in profile.settings.items() if name in COMMANDS_OF_QUEUE}
+        paths = {name: line for name, line in commands.items() if "/" in line.partition(" ")[0]}
+        faults = "".join(f"\n  {fault}" for fault in faults_of_commands(paths))
+        raise UserError(f"{profile.path} sends no job to Slurm, which is what is checked ({other}){jobs}{faults}")
     defaults = profile.resources("train")
     config = allocation.ask_slurm_config()
     if not config:

@@ -21,7 +21,7 @@ from scaleproof.driver.cluster.arrays import batch_script, group_into_arrays
 from scaleproof.driver.cluster.bad_nodes import BadNodes
 from scaleproof.driver.cluster.environment import job_environment, withheld
 from scaleproof.driver.cluster.ledger import Ledger, outputs_text
-from scaleproof.driver.cluster.queue import Queue
+from scaleproof.driver.cluster.queue import Queue, faults_of_commands
 from scaleproof.driver.cluster.scheduler import OVER, JobState, Refused, Scheduler, Submission
 from scaleproof.driver.cluster.slurm import JOB_PREFIX, Slurm
 from scaleproof.ground.files import write_atomic
@@ -317,7 +317,7 @@ def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
 
 
 def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
-    """Return the scheduler of the settings. Raises ApiError where one of a queue's three commands is missing."""
+    """Return the scheduler of the settings. Raises ApiError where one of a queue's three commands is not there."""
     environment = partial(job_environment, variables)
     commands = {name: getattr(settings, name) for name in ("submit", "status", "cancel")}
     missing = [f"scaleproof-{name}" for name, command in commands.items() if not command]
@@ -326,6 +326,8 @@ def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Schedule
     if missing:
         options = "scaleproof-submit, scaleproof-status and scaleproof-cancel"
         raise ApiError(f"the profile has no {' and no '.join(missing)}; a queue needs three commands: {options}")
+    if faults := faults_of_commands({f"scaleproof-{name}": command for name, command in commands.items()}):
+        raise ApiError("; ".join(faults))
     return Queue(settings.submit, settings.status, settings.cancel, environment)
 
 

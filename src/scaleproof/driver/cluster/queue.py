@@ -1,7 +1,9 @@
 """Queues that a profile reaches by three commands: one to submit, one to ask, one to cancel (PBS, Kubernetes)."""
 
+import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from scaleproof.driver.cluster.scheduler import (
     Submission,
     run_scheduler_command,
 )
-from scaleproof.ground.errors import did_you_mean
+from scaleproof.ground.errors import did_you_mean, nearest_path
 
 FORGOTTEN = 4  # answers without a job; the first may be too early to have it
 PHASES: dict[str, Phase] = {
@@ -34,6 +36,20 @@ def submit_line(command: str, values: Mapping[str, object]) -> str:
         if name not in values and (hint := did_you_mean(name, values)):
             raise Refused(f"scaleproof-submit has {{{name}}}.{hint} Allowed: {', '.join(values)}")
     return re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), command)
+
+
+def faults_of_commands(commands: Mapping[str, str]) -> list[str]:
+    """Return which of the commands (option -> a line of shell) begin with a program that is not there."""
+    faults = []
+    for option, line in commands.items():
+        word = line.partition(" ")[0]
+        if not re.fullmatch(r"[\w.+/-]+", word) or shutil.which(word):  # the shell may make another word of it
+            continue
+        code, *_ = run_scheduler_command(["sh", "-c", f"command -v {word}"], os.environ)  # a word of the shell's own
+        if code:
+            hint = nearest_path(Path(word)) if "/" in word else ""
+            faults.append(f"{option}: there is no program {word}{hint and f'.{hint}'}")
+    return faults
 
 
 @dataclass

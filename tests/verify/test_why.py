@@ -23,5 +23,5 @@ def test_why_knows_each_figure_that_the_page_links():
 def test_a_formula_names_the_unit_of_the_runs() -> None:
     one = RecomputedQuantity(2.0, 1, "tokens/s of tokens-n1x1 / tokens/s of ddp-n1x1", ())
     runs = [SimpleNamespace(ok=True, metrics={"unit": "samples"})]
-    assert in_unit_of({"a": one}, runs)["a"].formula == "samples/s of tokens-n1x1 / samples/s of ddp-n1x1"
-    assert in_unit_of({"a": one}, []) == {"a": one}
+    assert in_unit_of(one, runs).formula == "samples/s of tokens-n1x1 / samples/s of ddp-n1x1"
+    assert in_unit_of(one, []) == one

@@ -73,7 +73,7 @@ def say_shared_cores():
 
 def say_what_stops_it():
     """With -n, of which Snakemake calls no hook, print what would stop the call without it, and what spoils it."""
-    if not (workflow.executor_plugin and workflow.dryrun and workflow._dag):
+    if not (workflow.dryrun and workflow.dag):
         return
     if text := unrecorded():
         print(f"\nscaleproof: without -n nothing would be started: {text}", file=sys.stderr)

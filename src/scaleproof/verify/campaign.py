@@ -111,7 +111,7 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[recompute.Quantitie
         except DAMAGES as error:
             problem = f"no figure can be computed from its runs: {describe_first_fault(error)}"
             differences.append(Difference(f"runs/{cell}", "", problem))
-    return recompute.in_unit_of(_with_ratios(quantities, folder, runs), runs), differences
+    return _with_ratios(quantities, folder, runs), differences
 
 
 def _with_ratios(quantities: recompute.Quantities, folder: Path, runs: list[RawRun]) -> recompute.Quantities:
@@ -322,9 +322,9 @@ def why(path: Path, identity: str) -> str:
     at_fault = cells_at_fault(differences)
     runs = [run for run in runs if run.cell not in at_fault]
     quantities, incomputable = quantities_of(folder, runs)
-    quantities |= losses.times_to_loss(folder, runs)
+    quantities |= {} if identity in quantities else losses.times_to_loss(folder, runs)
     if identity in quantities:
-        return _explain(identity, quantities[identity], folder)
+        return _explain(identity, recompute.in_unit_of(quantities[identity], runs), folder)
 
     if fault := _fault_of_cell(identity, differences + incomputable):
         raise UserError(f'"{identity}" cannot be explained: {fault}; how to mend it: scaleproof verify {folder}')

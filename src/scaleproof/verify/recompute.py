@@ -316,11 +316,10 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
     return ratios
 
 
-def in_unit_of(quantities: Quantities, runs: Sequence[RawRun]) -> Quantities:
-    """Return `quantities` with the unit of the runs, such as samples, in formulas that say tokens."""
+def in_unit_of(quantity: RecomputedQuantity, runs: Sequence[RawRun]) -> RecomputedQuantity:
+    """Return a figure whose formula names the unit of the runs, such as samples, in place of tokens."""
     unit = next((str(run.metrics["unit"]) for run in runs if run.ok and "unit" in run.metrics), "tokens")
-    tokens = re.compile(r"(?<![\w-])tokens(?![\w-])")  # not in the name of a cell
-    return {name: replace(one, formula=tokens.sub(unit, one.formula)) for name, one in quantities.items()}
+    return replace(quantity, formula=re.sub(r"(?<![\w-])tokens(?![\w-])", unit, quantity.formula))  # no cell's name
 
 
 def comparable(ranking: Mapping[str, Any]) -> list[str]:

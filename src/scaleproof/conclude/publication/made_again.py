@@ -115,7 +115,9 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     faults: dict[str, str] = {}  # file -> how it differs as a whole
     if not reservation:
         faults = {
-            file: statements.fault_of_whole(*sides_of_file[file]) for file, pairs in pairs_of_file.items() if pairs
+            file: statements.fault_of_whole(*sides_of_file[file], count=len(pairs))
+            for file, pairs in pairs_of_file.items()
+            if pairs
         }
     # A bare tag, as "<tr>", is named only where nothing else differs.
     shown_pairs = {file: [*filter(statements.is_telling, pairs)] or pairs for file, pairs in pairs_of_file.items()}

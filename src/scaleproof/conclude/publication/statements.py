@@ -161,10 +161,10 @@ def is_telling(pair: Pair) -> bool:
     return any(side and (side.text or "=" in side.whole) for side in pair)
 
 
-def fault_of_whole(stated: Sequence[Statement], again: Sequence[Statement]) -> str:
+def fault_of_whole(stated: Sequence[Statement], again: Sequence[Statement], *, count: int) -> str:
     """Return that a text is cut off, another one or two; "" where it differs from `again` in some statements alone.
 
-    A page of another measurement has the same headings, and differs in many statements.
+    `count`: of the statements that differ: many on a page of another measurement, which has the same headings.
     """
     if any(statement.text.startswith("<<<<<<< ") for statement in stated):
         return "has a merge conflict of git"
@@ -174,7 +174,6 @@ def fault_of_whole(stated: Sequence[Statement], again: Sequence[Statement]) -> s
     if len(again) > 2 and set(stated).isdisjoint(again):
         begin = stated[0].text[:40] if stated else ""
         return f'is another text ("{begin}")'
-    count = sum(1 for _ in differing(stated, again))
     if len(again) > MANY_DIFFER and count > len(again) / 4:
         return f"differs in {count} of its {len(again)} statements: is it of other results?"
     return ""

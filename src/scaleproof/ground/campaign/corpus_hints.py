@@ -22,17 +22,17 @@ def no_such_corpus(name: str, names: Iterable[str], table: Path) -> str:
 
 def own_text_hint(place: Place, value: object) -> str:
     """Return the row to write for a file, address or row in place of a corpus; "" for other values."""
-    is_folder_of_web = "://" in str(value) and str(value).endswith("/")  # whose files are not known
-    is_file = FILE.search(str(value)) is not None and not is_folder_of_web
     if place[-1:] != ("corpus",):
-        return ""
-    if len(str(value).split()) > 3 and not isinstance(value, dict) and not is_file:
-        return " Text of your own goes into a file, and the file into a row of config/corpora.yaml (docs/corpora.md)."
-    if not (isinstance(value, dict) or is_file):
         return ""
     if isinstance(value, dict):
         return _own_row_hint("mine", shortened(json.dumps(value, default=str), 200))
-    return own_file_hint(str(value))
+    text = str(value)
+    is_folder_of_web = "://" in text and text.endswith("/")  # whose files are not known
+    if FILE.search(text) and not is_folder_of_web:
+        return own_file_hint(text)
+    is_prose = len(text.split()) > 3
+    cure = " Text of your own goes into a file, and the file into a row of config/corpora.yaml (docs/corpora.md)."
+    return cure if is_prose else ""
 
 
 def own_file_hint(value: str) -> str:

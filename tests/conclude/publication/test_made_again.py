@@ -19,6 +19,7 @@ from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.page_facts import RunFacts, collect_run_facts
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 from scaleproof.verify.html_tree import Element, tree_of
+from scaleproof.verify.raw import Difference
 
 PUBLISHED = sorted((Path(__file__).parents[3] / "results/published").glob("demo_*"))[-1]
 SAMPLE = 60
@@ -56,6 +57,20 @@ EDITS: dict[str, tuple[Callable[[Content], Content], str]] = {
 
 def test_all_is_what_the_files_give(folder: Path) -> None:
     assert compare_with_rewritten(folder) == made_again.Rewritten([])
+
+
+def test_what_differs_as_a_whole_is_one_difference() -> None:
+    """Beside its hash; of other files, and of a page that differs in parts alone, what is said before stays."""
+    sha256, part, of_table = (
+        Difference("a", "sha256", "changed"),
+        Difference("a", "x", "is 1"),
+        Difference("b", "", "y"),
+    )
+    before = [sha256, part, of_table]
+    as_a_whole = Difference("a", "", "is cut off")
+    assert made_again.Rewritten([as_a_whole]).added_to(before) == [sha256, of_table, as_a_whole]
+    assert made_again.Rewritten([Difference("a", "z", "is 2")]).added_to(before) == before
+    assert made_again.Rewritten([Difference("c", "z", "is 2")]).added_to(before)[:-1] == before
 
 
 @pytest.mark.parametrize("name", EDITS)

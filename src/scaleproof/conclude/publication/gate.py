@@ -49,9 +49,7 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
     if all(is_written_again(difference.file) for difference in differences):
         records = records_in(folder)
         rewritten = compare_with_rewritten(folder, records)
-        # Files that verify() has faulted by more than their hash: the second look adds nothing.
-        explained_files = {difference.file for difference in differences if difference.where != "sha256"}
-        differences += [again for again in rewritten.differences if again.file not in explained_files]
+        differences = rewritten.added_to(differences)
         if say and rewritten.reservation and differences == rewritten.differences:
             say(rewritten.reservation)
     if (folder / FINDINGS).exists() and not (any(map(_rules_out_findings, differences)) or why_rules_differ(folder)):

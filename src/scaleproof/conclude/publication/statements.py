@@ -32,7 +32,7 @@ DECIDING = {
 }
 # From so many statements on, no comparison begins at a frequent one: its time would grow with their square.
 MANY = 2_000
-MANY_DIFFER = 20  # statements of a text, of which a quarter differs by no edit
+MANY_DIFFER = 100  # statements of a page, of which a quarter differs by no edit; a table has fewer
 # What to do next is no result: other code may advise otherwise, as long as it claims nothing.
 ADVICE = re.compile(
     r"next: (?!.*\b(?:faster|slower|fastest|slowest|pays|winner|recommended)\b)", re.IGNORECASE | re.DOTALL

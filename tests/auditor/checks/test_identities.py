@@ -94,6 +94,12 @@ FAULTS = {
         "totals-disagree",
         "2.49 x 9.5 x 8 = 189.2",
     ),
+    "a bill by a price in the text": (
+        "On demand, $2.50 per H100 hour.\n\n"
+        + rows("GPUs | Hours | Total cost", "1 | 20.0 | $50.00", "4 | 6.0 | $60.00", "8 | 4.0 | $60.00"),
+        "totals-disagree",
+        "$2.50 per H100 hour x 4.0 x 8 = 80.00",
+    ),
     "a sequence length above the table": (
         "## Sequence length 2048\n\n"
         + rows("GPUs | samples/s | tokens/s", "1 | 2.41 | 4,936", "2 | 4.70 | 9,626", "4 | 9.12 | 28,678"),
@@ -208,6 +214,8 @@ SOUND = {
         "b | 280 | 5.0 | 2.2",
         "c | 350 | 2.0 | 0.9",
     ),
+    "a bill by two prices in the text": "Spot: $1.10/GPU-hour, else $2.50/GPU-hour.\n\n"
+    + rows("GPUs | Hours | Total cost", "1 | 20.0 | $50.00", "4 | 6.0 | $60.00", "8 | 4.0 | $35.20"),
     "a bill with storage": rows(
         BILL, "a | 8 | 6.0 | 2.49 | $131.20", "b | 8 | 9.5 | 2.49 | $204.10", "c | 16 | 31.0 | 2.49 | $1,610.00"
     ),

@@ -89,6 +89,15 @@ RELATIONS = {
         + rows("Backend | Rank 0 | Rank 1 | Rank 2 | Mean ± std", "eager | 41.2 | 41.9 | 41.5 | 43.5 ± 0.3"),
         *("43.5", "41.5", "totals-disagree", "43.5 ± 0.3 is given as the mean of 41.2, 41.9, 41.5"),
     ),
+    "a mean below one of several blocks of rows": (
+        rows(
+            "GPUs | run | epoch time (s)",
+            *("1 | 1 | 100.1", "1 | 2 | 102.3", "1 | 3 | 101.2", "1 | avg | 101.2"),
+            *("2 | 1 | 52.1", "2 | 2 | 53.3", "2 | 3 | 54.5", "2 | avg | 53.3"),
+            *("4 | 1 | 28.1", "4 | 2 | 29.3", "4 | 3 | 27.2", "4 | avg | 29.1"),
+        ),
+        *("29.1", "28.2", "totals-disagree", "epoch time (s) 29.1 is given as the mean of 28.1, 29.3, 27.2"),
+    ),
     "a total before its parts": (
         rows(
             "Config | Total (s) | Load (s) | Train (s) | Eval (s)",
@@ -119,6 +128,11 @@ def test_the_right_figure_is_not_accused(tmp_path, name):
 
 
 SOUND = {
+    "best runs below blocks of rows, which one of them calls a mean": rows(
+        "GPUs | run | epoch time (s)",
+        *("1 | 1 | 100.1", "1 | 2 | 102.3", "1 | 3 | 101.9", "1 | avg | 100.1"),
+        *("2 | 1 | 52.1", "2 | 2 | 53.3", "2 | 3 | 54.5", "2 | avg | 52.1"),
+    ),
     "time over messages and their size, where small ones are slow": rows("GPUs | tokens/s", "1 | 911", "2 | 1,702")
     + "\n\n"
     + rows(

@@ -235,13 +235,15 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
         yield replace(upright, devices=None if np.isnan(devices).any() else Figures(devices, devices))
 
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
-        # Names of rows become the headings; the first column, which they are made of, is left out.
+        # Names of rows become the headings; the first columns, which they are made of, are left out.
         names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
         if not any(map(str.isalpha, "".join(names))):
             return  # "8" names no quantity
-        turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][1:]
+        has_blocks = width > 2 and any(re.fullmatch("[A-Za-z]{3,}", row[1]) and row[0].isdecimal() for row in cells)
+        used = 1 + has_blocks  # "4, mean" of | 4 | mean | 29.1 |
+        turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][used:]
         headings_at = [header_at, *rows_at]
-        turned_table = _figure_table(["", *names], headings_at, turned, [header_at] * (width - 1), transposed=True)
+        turned_table = _figure_table(["", *names], headings_at, turned, [header_at] * len(turned), transposed=True)
         if turned_table is not None:
             yield turned_table
 

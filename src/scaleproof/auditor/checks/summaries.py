@@ -16,6 +16,7 @@ from scaleproof.auditor.read.surroundings import UNIT_AT_END, last_repeats
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.grouping import group_by
 
 SUMMARY = re.compile(
     r"(?i)(?:overall |grand |arithmetic |geometric |geo\. ?|harmonic )?"
@@ -23,6 +24,7 @@ SUMMARY = re.compile(
     r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)|"
     r" (?:time|throughput|speed|rate|latency|speed-?up|memory|cost|(?:step|epoch) time)(?: ?\([^)]{1,30}\))?| ?± ?\w+)?"
 )
+BLOCK = re.compile(r"(\d+), (?=[^\W\d])")  # the size that a block of rows repeats: "4, mean" below "4" and "4"
 OTHER_STATISTIC = re.compile(r"(?i)(?:min|max|std|best|worst|p\d\d)(?:imum|dev)?\b")  # a mean beside it is of the same
 # Kinds of which a total is no less than the sum of its parts.
 ADDED_UP = ("cost", "energy_j", "device_time_s", "tokens", "samples", "parameters")
@@ -49,6 +51,8 @@ class Summary:
     """A figure that its heading calls the mean or the total of other figures of its row.
 
     Example: in a row "2, 4, 6, 4" the last cell stands in `column` "mean", and `summands` are the three columns before.
+    `is_of_repeats`: whether these count repeats of one measurement, as "run 1", "run 2". `label`: its heading without
+    the size of a block, which means below several blocks of rows share.
     """
 
     row: int
@@ -56,6 +60,8 @@ class Summary:
     column: FigureColumn
     summands: list[FigureColumn]
     is_total: bool
+    is_of_repeats: bool
+    label: str
 
     @property
     def scale(self) -> float:
@@ -99,8 +105,10 @@ class Summary:
     @property
     def shows_meaning(self) -> bool:
         """Whether the figure is right, and not by chance: any figure between 4.0 and 4.1 is near their mean."""
+        low, high = self.stated
         gap = math.inf if self.is_total else max(self.values) - min(self.values)
-        return self.is_near(self.right_value) and gap > LEAST_GAP * self.right_value
+        is_to_the_digit = self.is_near(self.right_value, relative=0) and LEAST_GAP * gap > (high - low) / 2
+        return is_to_the_digit or (self.is_near(self.right_value) and gap > LEAST_GAP * self.right_value)
 
     @property
     def is_impossible(self) -> bool:
@@ -147,8 +155,10 @@ def summaries_follow(context: AuditContext) -> Iterator[Flag]:
         for figures in context.figures_of(table):
             if is_understood and not figures.is_transposed:
                 yield from _shares_not_adding_up(figures)
-            for k in range(len(figures.columns)):
-                yield from _wrong_summaries(figures, k, is_understood)
+            summaries = [summary for k in range(len(figures.columns)) for summary in _summaries(figures, k)]
+            by_name = group_by(summaries, lambda summary: summary.label.lower())
+            for same in by_name.values():
+                yield from _wrong_summaries(figures, same, is_understood)
 
 
 def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
@@ -175,30 +185,44 @@ def _figure_of(text: str) -> float:
     return figures[0].value if len(figures) == 1 else math.nan
 
 
-def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Iterator[Flag]:
-    """Flag wrong figures of the k-th column, if its heading says that it has means or totals.
-
-    `is_understood`: whether the headings of the table are known. Where they are not, right figures in other rows must
-    show that the column is a summary. Example: means 4 and 9 of 2, 4, 6 and of 3, 5, 7.
-    """
+def _summaries(figures: FigureTable, k: int) -> list[Summary]:
+    """Return the means or totals of the k-th column, if its heading says that it has some and their parts are there."""
     column = figures.columns[k]
-    heading = SUMMARY.fullmatch(column.heading.strip(" *_:"))
+    label = _label(column, figures)
+    heading = SUMMARY.fullmatch(label)
     if heading is None:
-        return
+        return []
     is_total = heading["total"] is not None
     summands = _summands(figures, k, is_total)
     repeat_count = 0 if is_total else last_repeats([summand.heading for summand in summands])
     if repeat_count:
         summands = summands[-repeat_count:]  # a mean behind "run 1" and "run 2" is of these repeats alone
     if len(summands) < FEWEST_SUMMANDS:
-        return
-
-    of_rows = (Summary(row, name, column, summands, is_total) for row, name in enumerate(figures.names))
+        return []
+    of_rows = (
+        Summary(row, name, column, summands, is_total, repeat_count > 0, label)
+        for row, name in enumerate(figures.names)
+    )
     usable = (summary for summary in of_rows if summary.has_figures and not summary.is_in_other_unit)
-    summaries = [summary for summary in usable if _can_be_summed_up(summary, figures)]
+    return [summary for summary in usable if _can_be_summed_up(summary, figures)]
+
+
+def _label(column: FigureColumn, figures: FigureTable) -> str:
+    """Return the heading without marks and, of a row below a block of rows, without the block's size: "mean" of 4."""
+    heading = column.heading.strip(" *_:")
+    return BLOCK.sub("", heading) if figures.is_transposed else heading
+
+
+def _wrong_summaries(figures: FigureTable, summaries: list[Summary], is_understood: bool) -> Iterator[Flag]:
+    """Flag the wrong ones of means or totals of one name.
+
+    `is_understood`: whether the headings of the table are known. Where they are not, right figures in other rows must
+    show that they are summaries. Example: means 4 and 9 of 2, 4, 6 and of 3, 5, 7.
+    """
     right_count = sum(summary.shows_meaning for summary in summaries)
-    # Unknown headings: enough right figures for each wrong one must show that the column is a summary at all.
-    one_suffices = figures.is_transposed and len(summands) > FEWEST_SUMMANDS
+    fewest_summands = min(len(summary.summands) for summary in summaries)
+    # Unknown headings: enough right figures for each wrong one must show that these are summaries at all.
+    one_suffices = figures.is_transposed and fewest_summands > FEWEST_SUMMANDS
     rows_per_wrong_row = 1 if one_suffices else ROWS_PER_ODD_ROW
     if not is_understood and right_count < max(1, rows_per_wrong_row * (len(summaries) - right_count)):
         return
@@ -206,13 +230,13 @@ def _wrong_summaries(figures: FigureTable, k: int, is_understood: bool) -> Itera
     # One right mean or total of three summands, or two of two summands, show what the heading means: no chance.
     # Where most rows are wrong, it is measured by itself: parts that overlap have a smaller total.
     are_right = 0 < len(summaries) <= 2 * right_count
-    rows_show_it = are_right and len(summands) + right_count > FEWEST_SUMMANDS + 1
+    rows_show_it = are_right and fewest_summands + right_count > FEWEST_SUMMANDS + 1
     for summary in summaries:
-        is_certain = rows_show_it or (repeat_count > 0 and not summary.is_mean_of_most)
+        is_certain = rows_show_it or (summary.is_of_repeats and not summary.is_mean_of_most)
         is_wrong = is_certain and not summary.is_total_or_mean
         is_below_a_part = summary.is_total and _kind_of_summary(summary, figures) in AMOUNTS and not summary.has_largest
         if is_wrong or (summary.is_impossible and (are_right or is_below_a_part)):
-            yield _wrong_summary(figures, summary, is_correctable=right_count > 0 or not is_total)
+            yield _wrong_summary(figures, summary, is_correctable=right_count > 0 or not summary.is_total)
 
 
 def _summands(figures: FigureTable, k: int, is_total: bool) -> list[FigureColumn]:
@@ -226,10 +250,11 @@ def _summands(figures: FigureTable, k: int, is_total: bool) -> list[FigureColumn
 def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColumn]:
     """Return the columns right before the k-th (`step` -1) or behind it (1): [A, B] of A, B, total.
 
-    They end at another summary and at another unit, which in a transposed table the headings must print. Returns []
-    where a column between was not read.
+    They end at another summary, at another block of rows and at another unit, which in a transposed table the headings
+    must print. Returns [] where a column between was not read.
     """
     columns, is_transposed = figures.columns, figures.is_transposed
+    block = m[1] if is_transposed and (m := BLOCK.match(columns[k].heading)) else ""
     summands: list[FigureColumn] = []
     last = columns[k]
     for column in reversed(columns[:k]) if step < 0 else columns[k + 1 :]:  # the nearest first
@@ -237,8 +262,9 @@ def _columns_beside(figures: FigureTable, k: int, step: int) -> list[FigureColum
         units = {(beside.kind or "")[-6:] for beside in (column, *summands[:1])} - {""}
         printed_units = {m[1] for beside in (columns[k], column) if (m := UNIT_AT_END.search(beside.heading))}
         has_other_unit = (not is_transposed and len(units) > 1) or len(printed_units) > 1  # "ms", "ms/token"
-        heading = column.heading.strip(" *_:")
-        if SUMMARY.fullmatch(heading) or OTHER_STATISTIC.match(heading) or has_other_unit:
+        label = _label(column, figures)
+        is_of_block = column.heading.partition(",")[0] == block or not block
+        if SUMMARY.fullmatch(label) or OTHER_STATISTIC.match(label) or has_other_unit or not is_of_block:
             break
         if column.position != last.position + step or (is_transposed and column.line != last.line + step):
             return []

@@ -43,7 +43,8 @@ _CHANGES = [
         rf"\bby {_FIGURE} from {_ENDS}(?=[ .,;)]|$)",
         rf"{_FIGURE}(?: \w+)?(?: {_WAY})?: [Ff]rom {_ENDS}(?=[ .,;)]|$)",
         rf"\bfrom {_ENDS}(?: by|,? an?) {_FIGURE}(?: {_WAY})?(?=[.,;)]|$)",
-        rf"{_ENDS}, (?:an? )?(?P<n>{_POSITIVE}) ?(?P<mark>%) (?P<way>savings?|reduction|less|smaller)(?=[.,;)]|$| vs )",
+        rf"{_ENDS}(?: per (?:GPU|device|rank))?, (?:an? )?(?P<n>{_POSITIVE}) ?(?P<mark>%) (?P<way>savings?|reduction|"
+        r"less|smaller)(?: (?:memory|time|energy|power))?(?=[.,;)]|$| vs )",
         rf"{_ENDS} ?\([+−-](?P<n>{_POSITIVE}) ?(?P<mark>pp|GB|GiB|MB|MiB|ms|s|tok/s|tokens/s)\)",
         rf"(?<![\d.,–-])(?P<n>{_POSITIVE}) (?P<mark>percentage points|pp) \((?:from )?{_ENDS}\)",
     )

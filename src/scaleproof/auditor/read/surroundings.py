@@ -5,12 +5,20 @@ paragraph that speaks of one quantity.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.printed_figures import DEVICE, KINDS_OF_UNITS, figures_of, is_nothing, unit_of
-from scaleproof.auditor.read.reported_tables import ReportedTable, TableColumn
+from scaleproof.auditor.read.printed_figures import (
+    DEVICE,
+    KINDS_OF_UNITS,
+    NAMED_DEVICE,
+    figures_of,
+    is_nothing,
+    unit_of,
+)
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedTable, TableColumn
 
 _RATE = re.compile(
     r"(?i)(?<![\d.]) ?\b(tokens?|samples?|images?|imgs?|sequences?|examples?|steps?|iterations?) ?(?:/|per) ?"
@@ -84,6 +92,28 @@ def last_repeats(headings: list[str]) -> int:
         if number >= 0 and numbers[first:] == list(range(number, number + count)):
             return count if count >= fewest else 0
     return 0
+
+
+_EPOCHS = re.compile(r"(?i)(?<![\w.,–-])(?P<n>\d{1,4})[ -]epochs?\b")
+_PRICE = re.compile(
+    rf"(?i)(?<![\d.,–-])[$€£] ?(?P<n>\d+(?:\.\d+)?) ?(?:/|per|an?) ?(?:{DEVICE}|{NAMED_DEVICE})[ /-]?(?:per )?"
+    r"(?:h|hr|hour)\b"
+)
+
+
+def figures_in_prose(prose: str, headings: Sequence[str]) -> list[Quantity]:
+    """Return what the text around a table says of all rows, if it says it once: epochs, the price of a device hour."""
+    figures = []
+    for kind, scale, pattern, text in (
+        ("epochs", 1.0, _EPOCHS, prose),
+        ("price_per_s", 1 / 3600, _PRICE, " . ".join((prose, *headings))),
+    ):
+        matches = {m["n"]: m for m in pattern.finditer(text)}
+        if len(matches) == 1:
+            ((printed, m),) = matches.items()
+            of_one = True if kind == "price_per_s" else None
+            figures.append(Quantity(kind, float(printed) * scale, m[0], prose, per_device=of_one))
+    return figures
 
 
 AMOUNT_OF_WORK = re.compile(

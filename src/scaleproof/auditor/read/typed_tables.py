@@ -11,7 +11,7 @@ from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import LEADING_WORD, NOT_FIGURES, PRECISION, column_of, column_of_part
 from scaleproof.auditor.read.pivoted_tables import join_lines_of_headings, read_columns, read_configuration_columns
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.surroundings import columns_by_units
+from scaleproof.auditor.read.surroundings import columns_by_units, figures_in_prose
 from scaleproof.auditor.read.words import Description, describe, devices_in, is_inference, names_in, only_device
 
 HASH = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{10,64}")  # of a file or a commit: no name of a row
@@ -151,10 +151,8 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
 
     table.figures = table.figures_of_all(description.numbers, grid.caption or table.heading)
     table.above = table.figures_of_all(describe(grid.above).numbers, grid.above)
-    epochs = {m[1] for m in EPOCHS.finditer(" . ".join((text, grid.above)))}
-    if len(epochs) == 1:
-        (count,) = epochs
-        table.above.append(Quantity("epochs", float(count), f"{count} epochs", grid.above))
+    if re.search(r"\d", " ".join((text, grid.above, *grid.header))):  # few texts do
+        table.above += figures_in_prose(f"{text} . {grid.above}", grid.header)
 
     last_sentence = re.split(r"(?<=[a-z)]\.) ", grid.above)[-1]
     name = re.sub(r"[_.-]", " ", table.file.rpartition("/")[2])
@@ -208,7 +206,6 @@ def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     return known_count * 2 > len(names) and known_count >= 2
 
 
-EPOCHS = re.compile(r"(?i)(?<![\w.,–-])(\d{1,4})[ -]epochs?\b")
 NO_UNIT = ("#", "(#)", "count", "n", "(n)")  # in place of a unit
 PRODUCT = re.compile(r"(\d{1,4}) ?[*x×] ?(\d{1,3})")
 NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devices?|cards?)")

@@ -269,7 +269,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     key = next((k for k in known if name in choices_at(node_at(schema, (*place[:-1], k, *in_list)), schema)), None)
     if not hint and key:  # a value for a key, fp16: {enabled: true}; "fused" is near to a key, too
         near = "" if key in ("precision", "strategy") else did_you_mean(name, known)
-        is_there = in_list and key in value_at(data, place[:-1])
+        beside: Any = value_at(data, place[:-1])
+        is_there = in_list and key in beside
         hint = near or ("" if is_there else f" Write {key}: {f'[{name}]' if in_list else name}.")
     value = value_at(data, place)
     if not hint and isinstance(value, dict) and value and all(same_name(inner, known) for inner in value):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.driver.targets import other_names, refuse_target
+from scaleproof.driver.targets import other_names, refuse_cell, refuse_target, rule_of_any_text
 from scaleproof.ground.campaign.loaded import load_named
 from scaleproof.ground.errors import UserError
 
@@ -97,3 +97,18 @@ def test_campaigns_of_one_folder_below_and_one_that_strayed_are_named(tmp_path, 
         with pytest.raises(UserError) as unknown:
             load_named("strayed", Path(str(names_it)))
         assert ("; config/strayed.yaml is there: move it to config/campaigns" in str(unknown.value)) == names_it
+
+
+def test_a_cell_as_a_target_is_answered_with_its_run(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    campaigns = ["demo", "cpu_matrix", "h100_speed"]
+    with pytest.raises(UserError, match="ddp-n1x1 is a cell, not a target; what makes a run of it: snakemake results/"):
+        refuse_cell("ddp-n1x1", campaigns)
+    refuse_cell("ddp-n9x9", campaigns)
+    refuse_cell("demo", [*campaigns, "no-such-campaign"])
+
+
+def test_a_rule_of_any_campaign_names_its_file():
+    text = rule_of_any_text("train", MADE[2], ["b", "a"])
+    assert text.endswith(": snakemake CAMPAIGN/runs/CELL/repREP/steps.csv (CAMPAIGN: a, b)")
+    assert "(CAMPAIGN" not in rule_of_any_text("corpus", MADE[0], ["a"])

@@ -159,6 +159,8 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
         ("tiny/foo.csv", "no rule makes tiny/foo.csv. In results/tiny: "),
         (r"results\tiny\report.html", 'Did you mean "results/tiny/report.html"?'),
         ("report.html", 'there is no target "report.html".'),
+        ("ddp-n1x2", "ddp-n1x2 is a cell, not a target; what makes a run of it: snakemake results/"),
+        ("ddp-n9x9", 'there is no target "ddp-n9x9". Allowed: results/'),
         ("--forcerun=trian", 'there is no rule "trian". Did you mean "train"?'),
         ("results/tiny/traces/ddp-n1x1/capture.json", "does not trace ddp-n1x1 (key: trace.cells)"),
     ],
@@ -171,6 +173,14 @@ def test_a_target_that_is_not_made(built, target, meant):
     assert done.returncode == 2
     assert meant in said(done)
     assert "Traceback" not in said(done)
+
+
+@pytest.mark.parametrize(("target", "is_told"), [("report", True), ("all", False), ("results/tiny/report.html", False)])
+def test_a_rule_of_any_campaign_is_no_target(built, target, is_told):
+    done = built.snakemake("-n", target)
+    told = "report is a rule for any campaign; name the file that it is to make: snakemake results/CAMPAIGN/report.html"
+    assert (told in said(done)) == is_told
+    assert (done.returncode == 1) == is_told
 
 
 @pytest.mark.parametrize("options", [("--forcerun", "collect"), ("-n",)])

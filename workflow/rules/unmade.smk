@@ -41,8 +41,17 @@ def refuse_elsewhere(wildcards):
             refuse_meant(file, str(path) if path.parts[1:] else path.stem)
         if file in rules_meant:
             or_exit(known_name, "rule", file, real_rules())
+        or_exit(refuse_cell, file, CAMPAIGN_NAMES)
         or_exit(known_name, "target", file, {f"{RESULTS}/{name}/report.html": name for name in CAMPAIGN_NAMES})
     return f"no rule makes {RESULTS / file}"
+
+
+def say_rules_of_any_campaign():
+    """Print the files of a target that is a rule with wildcards, which Snakemake refuses without asking for any."""
+    for name in workflow.dag_settings.targets if workflow.dag_settings else ():
+        if (rule := real_rules().get(str(name))) and rule.has_wildcards():
+            file = os.path.relpath(next(iter(rule.output)))
+            print(f"\nscaleproof: {rule_of_any_text(rule.name, file, CAMPAIGN_NAMES)}", file=sys.stderr)
 
 
 @lru_cache

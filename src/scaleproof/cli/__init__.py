@@ -47,6 +47,9 @@ def main() -> None:
     stop = _Stop()
     if sys.stdout is None:  # closed by the shell: read-only, so that printing fails as on a full disk
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
+    if (mask := os.umask(0o077)) & 0o700:  # then neither we nor libraries, such as matplotlib, could use own files
+        _say(f"umask {mask:03o} keeps files from their owner, too; {mask & 0o077:03o} is used instead")
+    os.umask(mask & 0o077)
     try:
         from scaleproof.cli.commands import run
 

@@ -193,9 +193,7 @@ def stale(args: argparse.Namespace) -> None:
     strays = "" if args.campaigns else "\n".join(_lines_of_strays(args.results))
     texts = "\n".join(filter(None, (text, strays)))
     print(texts or nothing + ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here"))
-    if any(
-        answer.runs or answer.beside or answer.lost or answer.files.changed or answer.files.tokens for answer in answers
-    ):
+    if any(answer.has_faults for answer in answers):
         raise SystemExit(1)
 
 

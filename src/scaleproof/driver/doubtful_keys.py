@@ -67,6 +67,9 @@ def doubts_text(loaded: LoadedCampaign, gpus: Sequence[Gpu]) -> str:
         "trace.interconnect looks at the links of GPUs, and these cells run on a CPU": [
             cell for cell in loaded.traced if campaign.trace.interconnect and cell.execution.device == "cpu"
         ],
+        "trace.tool nsys sees neither operators nor gloo's collectives on a CPU; torch.profiler sees both": [
+            cell for cell in loaded.traced if campaign.trace.tool == "nsys" and cell.execution.device == "cpu"
+        ],
         "work.steps changes nothing: workload.command has no {steps}": [
             cell
             for cell in commanded

@@ -9,6 +9,7 @@ from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 from scaleproof.driver.keep import measured_beside, measured_otherwise, names_of_runs
 from scaleproof.driver.snakemake_view import Seen, ask_snakemake
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.configurations import changed_keys
@@ -62,6 +63,7 @@ class _Files:
     unnamed: dict[str, str]  # cell that has runs and is none of the campaign -> its cell with that fingerprint, or ""
     unplanned: list[Path]  # runs of the other cells that the campaign does not plan, as after fewer repeats
     changed: list[str]  # files that the report was not made from, relative to the campaign's folder
+    texts: list[str]  # local files of its corpora that are not there, without which Snakemake starts nothing
     tokens: list[str]  # faults of token files
     newer: list[str]  # runs whose records a newer version of scaleproof has written, as CELL or CELL/rep1
 
@@ -105,6 +107,17 @@ class StaleRuns:
         files = [self.view[path] for path in self.beside if path not in self.otherwise]
         seen = [*(run.seen for run in self.runs if run.seen), *files]
         return list(dict.fromkeys(file.rule for file in seen if not file.recorded))
+
+    @property
+    def failed(self) -> list[str]:
+        """The stale runs that had failed: CELL where all its runs had, else CELL/repK."""
+        return names_of_runs(run.folder for run in self.runs if isinstance(run.metrics, Failed))
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether something would be measured again, or is lost or changed."""
+        files = self.files
+        return any((self.runs, self.beside, self.lost, files.changed, files.texts, files.tokens))
 
     @property
     def keepable(self) -> bool:
@@ -168,7 +181,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     named = [*unmade, *incomplete, *lost, *newer, *(run.folder for run in runs)]
     changed = _changed_files(of_campaign, differences, named)
     tokens = _faults_of_tokens(loaded, results)
-    of_files = _Files(unnamed, unplanned, changed, tokens, names_of_runs(newer))
+    of_files = _Files(unnamed, unplanned, changed, _missing_texts(loaded), tokens, names_of_runs(newer))
     return StaleRuns(
         *(loaded, results, len(planned), runs, pending, list(otherwise)),
         *(lost, view, len(unmade), begun, cause, of_files),
@@ -194,6 +207,17 @@ def _changed_files(folder: Path, differences: Iterable[Difference], named: Itera
     names = tuple(f"{path.relative_to(folder).as_posix()}/" for path in named)
     files = dict.fromkeys(one.file for one in differences if one.problem not in (LATER_FILES, LATER_RUN))
     return [file for file in files if not f"{file}/".startswith(names)]
+
+
+def _missing_texts(loaded: LoadedCampaign) -> list[str]:
+    """Return which local files of the campaign's corpora are not there, in the words of `keep` and of Snakemake."""
+    faults = []
+    for name, corpus in loaded.corpora.items():
+        try:
+            local_files(name, corpus)
+        except UserError as error:
+            faults.append(str(error))
+    return faults
 
 
 def _faults_of_tokens(loaded: LoadedCampaign, results: Path) -> list[str]:

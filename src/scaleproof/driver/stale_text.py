@@ -11,6 +11,7 @@ from scaleproof.driver.stale import CODE, CONFIGURATION, UNRECORDED, StaleRuns
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import duration_in_words
 from scaleproof.ground.records.lost_results import lost_text, records_without_runs
+from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run import beside_again, keep_command, retry_command, undo_text
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import derive_again_command, options_for, results_target
@@ -42,6 +43,8 @@ def stale_text(stale: StaleRuns) -> str:
 def _file_texts(stale: StaleRuns) -> Iterator[str]:
     """Yield what files are there that are damaged, that the report was not made from, or that nothing needs."""
     name, folder = stale.loaded.name, stale.results / stale.loaded.name
+    for fault in stale.files.texts:
+        yield f"{name}: {fault}\n  snakemake and scaleproof keep start nothing until the text of the corpus is there"
     yield from (f"{name}: {fault}" for fault in stale.files.tokens)
     if newer := stale.files.newer:
         runs = shortened(", ".join(newer), 100)
@@ -127,7 +130,7 @@ def _measured_again_text(stale: StaleRuns) -> str:
         why = CONFIGURATION if stale.otherwise else UNRECORDED if stale.unrecorded else stale.cause
         head = f"{beside} would be measured again, because {why}"
     else:
-        has_finished = not stale.lost and stale.unmade < stale.planned
+        has_finished = not (stale.lost or stale.files.texts) and stale.unmade < stale.planned
         return f"{stale.loaded.name}: no finished run would be measured again" if has_finished else ""
 
     head = f"{stale.loaded.name}: {head}\n"
@@ -142,6 +145,11 @@ def _measured_again_text(stale: StaleRuns) -> str:
         changed = "the file" if stale.has_edited_program else path
         return f"{head}{command}\n  to keep the old ones: undo the change of {changed}"
     note = ""
+    if stale.failed:  # these have no figures to keep
+        command = retry_command(path, stale.failed, stale.results)
+        if not beside and all(isinstance(run.metrics, Failed) for run in stale.runs):
+            return f"{head}  they had failed; to measure them again: {command}"
+        note = f"\n  to measure only those again that had failed ({shortened(', '.join(stale.failed), 100)}): {command}"
     if any(run.reason == CODE for run in stale.runs):
-        note = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"
+        note += "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"
     return head + choices_text(stale.loaded, stale.results, *forced) + note

@@ -1,14 +1,16 @@
 """Targets of Snakemake that are not made: runs and traces that no campaign plans, names that no rule knows."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.loaded import LoadedCampaign, load_named
 from scaleproof.ground.errors import UserError, did_you_mean, nearest_name, no_such
+from scaleproof.ground.records.run import METRICS
 from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.launch.replayed_cells import cells_by_workload
 
@@ -57,6 +59,30 @@ def known_name(what: str, name: str, known: Mapping[str, Found]) -> Found:
     if name not in known:
         raise UserError(no_such(what, name, known))
     return known[name]
+
+
+def refuse_cell(name: str, campaigns: Iterable[str]) -> None:
+    """Raise UserError where a target is the name of a cell, with what makes its runs. `campaigns`: names of all."""
+    files = []
+    for campaign in campaigns:
+        with suppress(UserError):  # of a campaign that is not valid
+            loaded = load_named(campaign, RESULTS)
+            run = next((folder for folder, cell, _ in loaded.planned(RESULTS) if cell.slug == name), None)
+            if run:
+                files.append(RESULTS / campaign / "runs.csv" if loaded.shared_jobs else run / METRICS)
+    if files:
+        others = f"; also of {len(files) - 1} other campaigns" if len(files) > 1 else ""
+        raise UserError(f"{name} is a cell, not a target; what makes a run of it: snakemake {min(files)}{others}")
+
+
+def rule_of_any_text(name: str, pattern: str, campaigns: Collection[str]) -> str:
+    """Describe the files of a rule that makes one for each campaign, of which a target names none.
+
+    `pattern`: a file that the rule makes, with wildcards in braces. `campaigns`: names of all.
+    """
+    file = WILDCARD.sub(lambda wildcard: wildcard[1].upper(), pattern)
+    listed = f" (CAMPAIGN: {', '.join(sorted(campaigns)[:LISTED])})" if campaigns and "CAMPAIGN" in file else ""
+    return f"{name} is a rule for any campaign; name the file that it is to make: snakemake {file}{listed}"
 
 
 def other_names(patterns: Iterable[str]) -> str:

@@ -54,14 +54,14 @@ warmupsteps: ramp_steps | geometry: on | margin: by | cells: hold_out | gpt2: gp
 batch batchsize bs: global_batch | microbatchsize microbatchsizepergpu batchsize perdevicebatchsize: micro_batch
 gradientaccumulation gradientaccumulationsteps gradaccum gradaccumsteps accumulategradbatches: accumulation
 gradclip gradclipnorm gradclipval gradientclipval gradientclipping clipgrad clipgradnorm gradnorm: max_grad_norm
-blocksize sequencelength contextlength maxtokens: seq_len | contextlength: context | dynamobackend dynamo: compile
-throughput tokenspersec: tokens_per_s | modelorpath: model | beta1 beta2: betas
+blocksize sequencelength seqlength contextlength maxtokens: seq_len | contextlength: context | beta1 beta2: betas
+throughput tokenspersec: tokens_per_s | modelorpath: model | dynamobackend dynamo: compile
 nlayer hiddenlayers: layers | nhead attentionheads: heads | nembd hidden hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path file: files place config | column textcolumn: field | url: urls
 huggingface hf: hub repository | hub: repository | txt: text | json: jsonl | trainer: execution | training: work
 type kind: source name | name description: title | include experiments variants: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a question | candidate after: b | nsight nsightsystems: nsys
-runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
+runs nruns repetitions seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
 threads: threads_per_device | cpuspertask threads: cpus_per_device | than: better_than | pytorch kineto: torch.profiler
 matrix foreach grid sweep params parameters varies: vary | npositions maxpositionembeddings: context seq_len
 124m gpt2124m: gpt2-small | 355m gpt2355m: gpt2-medium | 774m gpt2774m: gpt2-large | 15b gpt215b: gpt2-xl

@@ -349,6 +349,25 @@ def test_a_controller_that_does_not_answer_now_may_later(stub):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.fault(
+    "the status command of a queue fails each time", "the console says which and why; jobs are waited for"
+)
+@pytest.mark.parametrize("failures", [2, 3, 5])
+def test_a_queue_that_stays_silent_is_told_once(stub, failures):
+    looks = 'echo >> "$STUB/looks"; n=$(wc -l < "$STUB/looks")'
+    status = (
+        f'#!/bin/sh\n{looks}; [ $n -gt {failures} ] || {{ echo "no server\n now" >&2; exit 7; }}\necho "$1 success"\n'
+    )
+    (stub / "status").write_text(status)
+    (stub / "status").chmod(0o755)
+    queue = ("--scaleproof-submit", "sbatch", "--scaleproof-status", "status", "--scaleproof-cancel", "scancel")
+    done = snakemake(stub, *queue, "out/1")
+    assert done.returncode == 0, done.stderr
+    fault = "`status` of scaleproof-status ends with exit code 7: no server now"
+    told = f"the queue did not answer 3 times in turn ({fault}); its jobs are still waited for, and it is asked again"
+    assert done.stderr.count(told) == (failures > 2)
+
+
 def test_a_snakemake_that_starts_imports_no_schema_of_records():
     """Each job of a campaign is one that starts, and imports all executors."""
     code = "import snakemake_executor_plugin_scaleproof, sys; sys.exit('scaleproof.ground.records.run' in sys.modules)"

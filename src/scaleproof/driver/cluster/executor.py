@@ -28,6 +28,7 @@ from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS
 
 LOGS = RESULTS / "job-logs"
+SILENT = 3  # questions for states in turn without an answer, before it is said; a single one passes
 
 
 def _option(default: str | int, text: str) -> Any:
@@ -88,6 +89,7 @@ class Executor(RemoteExecutor):
         self._stuck_since: dict[str, float] = {}  # job whose reason to wait cannot end by itself -> time
         self._not_again: dict[str, str] = {}  # outputs of a job -> reason why the job is not sent once more
         self._ends: list[tuple[str, str]] = []  # (kind of end, outputs) of the jobs that failed since a job ended well
+        self._unanswered = 0  # questions for states, since one was answered
         self._logged_keys: set[str] = set()  # keys of messages that are not repeated
         if left := jobs_left(self._scheduler, self._ledger, Path.cwd()):
             command = f"{self._scheduler.cancel_command} {' '.join(left)}"
@@ -215,7 +217,9 @@ class Executor(RemoteExecutor):
             return
 
         async with self.status_rate_limiter:
-            states = self._scheduler.states({info.external_jobid for info in active_jobs}) or {}  # {}: no answer
+            answer = self._scheduler.states({info.external_jobid for info in active_jobs})
+        self._say_silence(answer is not None)
+        states = answer or {}
         self._cancel_stuck_jobs(states)
         failures = {}  # job -> message
         for info in active_jobs:
@@ -239,6 +243,14 @@ class Executor(RemoteExecutor):
             else:
                 yield info
         self._stop_where_all_end_alike()
+
+    def _say_silence(self, has_answered: bool) -> None:
+        """Log, once for each time of silence, that the scheduler does not answer and that its jobs are waited for."""
+        self._unanswered = 0 if has_answered else self._unanswered + 1
+        if self._unanswered == SILENT:
+            reason = self._scheduler.why_silent()
+            fault = f"{self._scheduler.name} did not answer {SILENT} times in turn{reason and f' ({reason})'}"
+            self.logger.warning(f"{fault}; its jobs are still waited for, and it is asked again")
 
     def _note_failure(self, info: SubmittedJobInfo, state: JobState) -> str:
         """Note the end of a job that did not end well, and return a message on it in the scheduler's words."""

@@ -18,7 +18,7 @@ from scaleproof.driver.cluster.scheduler import (
     Submission,
     run_scheduler_command,
 )
-from scaleproof.ground.errors import did_you_mean, nearest_path
+from scaleproof.ground.errors import did_you_mean, nearest_path, shortened
 
 FORGOTTEN = 4  # answers without a job; the first may be too early to have it
 PHASES: dict[str, Phase] = {
@@ -65,6 +65,7 @@ class Queue(Scheduler):
     cancel_command: str
     environment: Callable[[], Mapping[str, str]]  # called for each job, returns its variables
     name: str = "the queue"
+    _fault: str = ""  # of the last question for states that was not answered
     _missed: dict[str, int] = field(default_factory=dict)  # job -> number of answers in turn without it
 
     def submit(self, job: Submission) -> str:
@@ -81,8 +82,10 @@ class Queue(Scheduler):
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
         """Return the state of each of `jobs` that the queue knows. Returns None where it does not answer."""
         command = f"{self.status_command} {shlex.join(sorted(jobs))}"
-        code, printed, _ = run_scheduler_command(["sh", "-c", command], self.environment())
+        code, printed, errors = run_scheduler_command(["sh", "-c", command], self.environment())
         if code:
+            words = shortened(" ".join((errors or printed).split()) or "it prints nothing", 200)
+            self._fault = f"`{self.status_command}` of scaleproof-status ends with exit code {code}: {words}"
             return None
         states = {}
         for job in jobs:
@@ -95,6 +98,9 @@ class Queue(Scheduler):
                 self._missed[job] = 0
                 states[job] = JobState(state, PHASES[state], words)
         return states
+
+    def why_silent(self) -> str:
+        return self._fault
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
         words = state.reason or state.name

@@ -90,6 +90,10 @@ class Scheduler(Protocol):
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
         """Return number -> state of `jobs`. Returns None while the scheduler does not answer."""
 
+    def why_silent(self) -> str:
+        """Return what failed when `states` last returned None, "" where that is not known."""
+        return ""
+
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
         """Describe the end of a job whose last known state is `state`. `log`: the file of its output."""
 

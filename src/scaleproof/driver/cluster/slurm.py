@@ -152,6 +152,9 @@ class Slurm:
             states |= states_by_accounting(missing)
         return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
 
+    def why_silent(self) -> str:
+        return "squeue prints no table"
+
     def _cancelled_tasks(self, missing: Set[str], states: Mapping[str, JobState]) -> list[str]:
         """Return array tasks cancelled before their start: Slurm drops them at once, but lists others of the array."""
         arrays = self._arrays & {job.partition("_")[0] for job in states if "_" in job}

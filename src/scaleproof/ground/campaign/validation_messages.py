@@ -265,15 +265,18 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     geometry = same_name(name, ("geometry",))  # "geometry" for its synonyms, such as nodes; else None
     if not hint and geometry in (None, name):  # another section has a key `nodes` (trace), which is seldom meant
         hint = _other_section_hint(name.rpartition(".")[2], schema, of_cell, value_at(data, place))  # of "work.seed"
-    key = next((key for key in known if name in choices_at(node_at(schema, (*place[:-1], key)), schema)), None)
+    in_list = (0,) if place[0] == "vary" else ()  # vary: {fp16: true}, whose keys take lists
+    key = next((k for k in known if name in choices_at(node_at(schema, (*place[:-1], k, *in_list)), schema)), None)
     if not hint and key:  # a value for a key, fp16: {enabled: true}; "fused" is near to a key, too
         near = "" if key in ("precision", "strategy") else did_you_mean(name, known)
-        hint = near or f" Write {key}: {name}."
+        beside: Any = value_at(data, place[:-1])
+        is_there = in_list and key in beside
+        hint = near or ("" if is_there else f" Write {key}: {f'[{name}]' if in_list else name}.")
     value = value_at(data, place)
     if not hint and isinstance(value, dict) and value and all(same_name(inner, known) for inner in value):
         hint = did_you_mean(name, known) or f" Its keys stand here without `{name}`."  # optimizer: {params: {lr: 0.1}}
-    if hint or of_cell:
-        return hint or did_you_mean(name, known)
+    if hint := hint or (did_you_mean(name, known) if of_cell else ""):
+        return hint
 
     if of_profile := OF_PROFILES.get(name.removeprefix("slurm_")):
         return f" It is the profile's business: {of_profile} in profiles/slurm (docs/cluster.md)."
@@ -283,8 +286,12 @@ def _key_hint(place: Place, known: list[str], schema: Schema, data: Any) -> str:
     keys = [(section, key) for section in _sections(schema) for key in properties_at(schema, section)]
     plurals = (key for _, key in keys if f"{key}s" == name)
     other_name = geometry or same_name(name, (key for _, key in keys)) or next(plurals, None)
-    if other_name and (hint := _other_section_hint(other_name, schema, of_cell, value_at(data, place))):
-        return f"{hint.removesuffix('.')}, as {other_name}."
+    if other_name and (
+        hint := _other_section_hint(other_name, schema, of_cell, value_at(data, place), is_synonym=True)
+    ):
+        return hint
+    if of_cell:
+        return ""
     if hint := did_you_mean(name, known):
         return hint
     places = ((*section, key) for section, key in keys if section[0] not in OF_CELLS)
@@ -315,12 +322,12 @@ def _sections(schema: Schema) -> list[Place]:
     return top_places + [(*place, key) for place in top_places for key in properties_at(schema, place)]
 
 
-def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object) -> str:
+def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object, is_synonym: bool = False) -> str:
     """Return a hint at the sections that have the key `name`: " It belongs under work.".
 
     Returns "" where none has it, and for a single cell also where several have it and none is likelier. `of_cell`: the
     key stands in the description of a single cell, where only keys that can vary are allowed. `value`: of the key; a
-    list belongs under `vary`.
+    list belongs under `vary`. `is_synonym`: the file has another word for `name`, which is said then.
     """
     sections = [
         dotted(place)
@@ -331,15 +338,16 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool, value: object)
         sections = ["vary"] if isinstance(value, list) else [section for section in sections if section != "vary"]
     top_sections = [section for section in sections if "." not in section]  # likelier than those inside of sections
     sections = top_sections or sections
+    as_name = f", as {name}" * is_synonym
 
     if not sections and name in properties_at(schema, ("compare", 0)):  # `sections` leaves OF_SINGLE_CELLS out
         return " It belongs under an entry of compare."
     if not of_cell:
-        return f" It belongs under {' or '.join(sections)}." if sections else ""
+        return f" It belongs under {' or '.join(sections)}{as_name}." if sections else ""
     if not sections or (len(sections) > 1 and not top_sections):  # of several inside of sections, none is likelier
         return ""
     advice = "It is the same for all cells: another value needs a campaign of its own."
-    return f" It belongs under {' or '.join(sections)}. {advice}"
+    return f" It belongs under {' or '.join(sections)}{as_name}. {advice}"
 
 
 def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:

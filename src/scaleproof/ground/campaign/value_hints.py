@@ -22,7 +22,7 @@ NOT_HERE = {
     "Ranks are started and find each other by themselves; leave it out.": r"(machine|node|local|global)_rank|rank"
     r"|(rdzv|master|dashboard|main_process|main_training)_\w+|same_network|hostfile|compute_environment|launcher",
     "Other settings of a strategy's library cannot be changed; leave it out.": r"(ddp_)?find_unused_\w+|static_graph"
-    r"|(fsdp|deepspeed|ddp)_(config|plugin|kwargs)"
+    r"|(fsdp|deepspeed|ds|ddp)_(config|plugin|kwargs)"
     r"|stage3_\w+|gradient_as_bucket_view|broadcast_buffers|\w*wrap_policy|sync_module_states|use_orig_params"
     r"|limit_all_gathers|state_dict_type|\w+_gradients|\w+_partitions|sub_group_size",
     "It follows from the device: NCCL on GPUs, Gloo on CPUs; leave it out.": r"(?!dynamo)\w*backend|nccl|gloo",
@@ -58,6 +58,12 @@ BETWEEN = re.compile(r"[\s,;|+&\u3001]+(?:(?:and|or)\s+)?")  # what people write
 RANGE = re.compile(r"([1-9][0-9]*) ?(?:-|to|\.\.) ?([1-9][0-9]*)")
 PAIR = re.compile(r"(\w+)\s*(?:[-=]>|[:=]=?)\s*(.*\S)")  # a key and its value, without the blank that YAML wants
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # strategy and geometry in the name of a cell
+# Models of images and of speech, by names that no model of language has.
+NO_LANGUAGE = re.compile(
+    r"(?:wide[-_]?)?resne(?:t|xt)(?:[-_]?\d.*)?|vgg[-_]?\d.*|alexnet|(?:efficient|mobile|dense)net.*|convnext.*"
+    r"|(?:vit|swin|deit)[-_](?:[tsblh]|tiny|small|base|large|huge)(?:[-_\d].*)?|yolov?\d.*|whisper(?:-.*)?|wav2vec.*",
+    re.IGNORECASE,
+)
 WEIGHTS = ("/", ".bin", ".pt")  # no config.json
 # What people write in place of a text with a pattern -> how it is written. The first: ddp-n1x2, 1X2, [1, 2].
 FORMS = {
@@ -280,6 +286,9 @@ def _word_hint(place: Place, value: object, options: list[Schema], choices: list
     if any(option.get("pattern", "").endswith("{40}$") for option in options):
         return " The command that prints the commit: scaleproof model fetch OWNER/NAME."
     may_be_of_hub = any("hub" in option.get("properties", {}) for option in options)
+    if may_be_of_hub and NO_LANGUAGE.fullmatch(text.rpartition("/")[2]):
+        own = "your own program trains it: workload: {command: ...} (docs/measure-mine.md)"
+        return f" {shortened(text, 60)} is no model of language, and these alone are trained here; {own}."
     if may_be_of_hub and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     text_options = [option for option in options if option.get("type") == "string"]

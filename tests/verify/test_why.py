@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 from scaleproof.verify.campaign import why
 from scaleproof.verify.contents import csv_of
-from scaleproof.verify.recompute import RecomputedQuantity, in_unit_of
+from scaleproof.verify.explained import in_tokens, in_unit_of
+from scaleproof.verify.recompute import RecomputedQuantity
 
 
 def test_why_knows_each_figure_that_the_page_links():
@@ -25,3 +26,10 @@ def test_a_formula_names_the_unit_of_the_runs() -> None:
     runs = [SimpleNamespace(ok=True, metrics={"unit": "samples"})]
     assert in_unit_of(one, runs).formula == "samples/s of tokens-n1x1 / samples/s of ddp-n1x1"
     assert in_unit_of(one, []) == one
+
+
+def test_a_rate_is_known_by_the_unit_of_the_runs_and_by_no_other() -> None:
+    runs = [SimpleNamespace(ok=True, metrics={"unit": "samples"})]
+    assert in_tokens("cells/a/samples_per_s_per_device", runs) == "cells/a/tokens_per_s_per_device"
+    for name, of_runs in (("cells/a/steps_per_s", runs), ("cells/a/samples_per_s", []), ("samples_per_s/n", runs)):
+        assert in_tokens(name, of_runs) == name

@@ -272,6 +272,7 @@ def compare(args: argparse.Namespace) -> None:
 
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.auditor.read.text_files import check_root
+    from scaleproof.cli.claims_files import refuse_claims_without_header
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results, missing_metrics
     from scaleproof.conclude.report.sentences.next_step import NOTHING_OPEN, step_of_comparison
     from scaleproof.conclude.report.sentences.ratios import compared_sentences, compared_verdict, intervals_note
@@ -288,6 +289,8 @@ def compare(args: argparse.Namespace) -> None:
         if missing := missing_metrics(args.a, args.b):
             print(f"left out: {lost_text(missing)} (no {missing[0].name})", file=sys.stderr)
     else:
+        for result in (args.a, args.b):
+            refuse_claims_without_header(result)
         compared, one_sided_cells = [compare_external(args.a, args.b, args.vary)], []
     step = step_of_comparison(compared)
     if args.json:

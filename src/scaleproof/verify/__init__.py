@@ -4,6 +4,7 @@ __all__ = [
     "campaign",
     "campaign_file",
     "contents",
+    "explained",
     "html_tree",
     "manifest",
     "printed",

@@ -18,7 +18,6 @@ from scaleproof.ground.errors import (
     shortened,
 )
 from scaleproof.ground.json_faults import UNREADABLE
-from scaleproof.ground.number_format import significant, span_text
 from scaleproof.ground.records.run import MANIFEST
 from scaleproof.ground.snakemake_command import RESULTS, results_option, snakemake_command
 from scaleproof.verify import charts, claims, derived, losses, page, pairs, recompute, reports, stated, tables
@@ -26,6 +25,7 @@ from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file, check_demands
 from scaleproof.verify.claim_sentences import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
+from scaleproof.verify.explained import explain, in_tokens, in_unit_of
 from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import (
     CAMPAIGN,
@@ -322,9 +322,10 @@ def why(path: Path, identity: str) -> str:
     at_fault = cells_at_fault(differences)
     runs = [run for run in runs if run.cell not in at_fault]
     quantities, incomputable = quantities_of(folder, runs)
-    quantities |= {} if identity in quantities else losses.times_to_loss(folder, runs)
-    if identity in quantities:
-        return _explain(identity, recompute.in_unit_of(quantities[identity], runs), folder)
+    name = in_tokens(identity, runs)
+    quantities |= {} if name in quantities else losses.times_to_loss(folder, runs)
+    if name in quantities:
+        return explain(identity, in_unit_of(quantities[name], runs), folder)
 
     if fault := _fault_of_cell(identity, differences + incomputable):
         raise UserError(f'"{identity}" cannot be explained: {fault}; how to mend it: scaleproof verify {folder}')
@@ -383,18 +384,3 @@ def _similar_figures(identity: str, quantities: recompute.Quantities, folder: Pa
         figures = f"{', '.join([*quantities][:3])}, ... (all of a cell: scaleproof why {folder} {first})"
     hint = f' Did you mean "{nearest}"?' if nearest else ""
     return f"{hint} Figures: {figures}"
-
-
-def _explain(identity: str, quantity: recompute.RecomputedQuantity, folder: Path) -> str:
-    """Return a figure with its formula and the files that it is computed from, in lines."""
-    basis = f", n={quantity.n}"
-    if quantity.low is not None and quantity.high is not None:
-        basis = f" (95 % CI {span_text(significant(quantity.low, 7), significant(quantity.high, 7))}{basis})"
-    lines = [
-        identity,
-        f"  value    {significant(quantity.value, 7)}{basis}",
-        f"  formula  {quantity.formula}",
-        *(f"  from     {folder}/{path}  sha256 {sha256}" for path, sha256 in quantity.sources),
-        f"  check    scaleproof verify {folder}",
-    ]
-    return "\n".join(lines)

@@ -4,7 +4,6 @@ A cell is a configuration with its runs. A command is somebody's program, of whi
 """
 
 import math
-import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -314,12 +313,6 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
             ratios[f"cells/{cell}/speedup"] = speedup
             ratios |= _derived_ratios(speedup, cell, base, cells, is_strong=series["kind"] == "strong")
     return ratios
-
-
-def in_unit_of(quantity: RecomputedQuantity, runs: Sequence[RawRun]) -> RecomputedQuantity:
-    """Return a figure whose formula names the unit of the runs, such as samples, in place of tokens."""
-    unit = next((str(run.metrics["unit"]) for run in runs if run.ok and "unit" in run.metrics), "tokens")
-    return replace(quantity, formula=re.sub(r"(?<![\w-])tokens(?![\w-])", unit, quantity.formula))  # no cell's name
 
 
 def comparable(ranking: Mapping[str, Any]) -> list[str]:

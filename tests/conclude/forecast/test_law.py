@@ -6,6 +6,7 @@ import pytest
 
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.law import (
+    A_DOUBLING,
     FIRST_LOSS,
     FROM_ONE,
     MeasuredStep,
@@ -119,3 +120,12 @@ def test_a_campaign_that_the_law_misses_has_wider_intervals():
 
 def test_doublings_are_at_least_one():
     assert [doublings(8, 2), doublings(4, 4), doublings(3, 2)] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(("measured", "is_widened"), [((4,), True), ((2, 4), True), ((4, 8), False), ((8,), False)])
+def test_across_nodes_a_forecast_is_not_surer_than_for_the_first_full_node(measured, is_widened):
+    sizes = [step(size, 100.0) for size in measured]
+    near, far = half_widths(sizes, Group(1, 8)), half_widths(sizes, Group(2, 8))
+    assert (far.likely >= near.likely and far.nearly_all >= near.nearly_all) or not is_widened
+    of_series = FROM_ONE["network"] if len(sizes) < 2 else A_DOUBLING["network"].times(doublings(16, measured[-1]))
+    assert (far != of_series) == is_widened

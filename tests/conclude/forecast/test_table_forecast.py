@@ -26,6 +26,7 @@ def test_each_series_is_forecast_at_twice_and_four_times():
     assert "public tables" in table_text(made)
     assumed = "From one size: a device is taken to lose 2 % at each doubling"
     assert assumed in table_text(made)
+    assert "Cost of a unit of work: your price of a device hour x devices / (3,600 x its rate" in table_text(made)
     assert assumed not in table_text([forecast for forecast in made if forecast.series == "A"])
 
 
@@ -35,6 +36,7 @@ def test_asked_sizes():
     assert made[1].rate.value == pytest.approx(2 * 100 * 0.98, rel=1e-3), "from one device, and a first loss"
     assert made[1].measured == pytest.approx(196)
     assert "more than 8 times the 2" in made[2].refusal
+    assert "Cost" not in table_text(made[2:]), "without a rate"
 
 
 @pytest.mark.parametrize("on_cpus", [True, False])

@@ -271,7 +271,7 @@ def test_the_first_thing_about_trust_is_a_verdict(results, show):
     results.findings = results.findings.model_copy(update={"findings": [IN_A_PAIR]})
     page = show(results.page(names=[]))
     assert page.inner_text(".trust").endswith("nothing worse than a note in the 9 runs compared.")
-    assert "1 suspect" in page.inner_text(".trust-more summary")
+    assert page.inner_text(".trust-more summary").startswith("Details: 1 suspect finding in 1 run; ")
     text = page.text_content(".trust-more")
     assert "1 suspect run (run-stands-out) is in the A/B pairs" in text
     assert text.count("run-stands-out") == 1, "which is the link"

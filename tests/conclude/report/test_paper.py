@@ -51,3 +51,14 @@ def test_what_is_said_of_several_runs_is_printed_once(results):
     assert [(f["where"], f["evidence"]) for f in texts["findings"]] == [("ddp-n1x2/rep1, rep2, rep3", "n=1")]
     results.findings.findings = [Finding(runs=[run], **same | {"evidence": run}) for run in runs]
     assert len(_paper_texts(results.inputs(), [])["findings"]) == 3
+
+
+def test_a_finding_of_all_rows_stands_once_beside_the_table(results):
+    rows = _paper_texts(results.inputs(), [])["rows"]
+    cells = [row[0] for row in rows]
+    for concerned in (cells, cells[:1]):
+        table = results.inputs().cells.assign(findings=["machine-busy" * (cell in concerned) for cell in cells])
+        texts = _paper_texts(replace(results.inputs(), cells=table), [])
+        are_all = concerned == cells
+        assert texts["constant"].endswith(", findings machine-busy") == are_all
+        assert [row[-1] for row in texts["rows"]].count("machine-busy") == (0 if are_all else 1)

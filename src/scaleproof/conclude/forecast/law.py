@@ -192,10 +192,19 @@ A_DOUBLING: dict[Level, HalfWidths] = {"node": HalfWidths(0.070, 0.130), "networ
 
 
 def half_widths(sizes: Sequence[Target], group: Group) -> HalfWidths:
-    """Return the half-widths of the interval of a forecast of `group` from the measured `sizes`, the largest last."""
+    """Return the half-widths of the interval of a forecast of `group` from the measured `sizes`, the largest last.
+
+    Across nodes they are never narrower than for the first full node, if that was not measured: it lies on the way.
+    """
     if len(sizes) < 2:
-        return FROM_ONE[group.level]
-    return A_DOUBLING[group.level].times(doublings(group.size, sizes[-1].group.size))
+        half = FROM_ONE[group.level]
+    else:
+        half = A_DOUBLING[group.level].times(doublings(group.size, sizes[-1].group.size))
+    node = Group(1, group.devices_per_node)
+    if group.level == "node" or sizes[-1].group.size >= node.size:
+        return half
+    inside = half_widths(sizes, node)
+    return HalfWidths(max(half.likely, inside.likely), max(half.nearly_all, inside.nearly_all))
 
 
 def stretch_factor(series: Iterable[HeldOut]) -> float:

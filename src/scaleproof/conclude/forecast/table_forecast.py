@@ -17,6 +17,8 @@ from scaleproof.ground.number_format import TOO_WIDE, fixed, number, span_text
 from scaleproof.ground.records.grouping import lists_by_key
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
+COST = "Cost of a unit of work: your price of a device hour x devices / (3,600 x its rate per second)."
+
 
 @dataclass(frozen=True)
 class RateForecast:
@@ -191,6 +193,7 @@ def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str
             lines.append("What the table has is forecast from its smaller sizes alone; error: forecast / measured - 1.")
         note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
         lines.append(f"{note} {WITHOUT_POINT}" if has_wide_rate else note)
+        lines.append(COST)
     if any(forecast.of_one_size for forecast in forecasts):
         loss = f"{number(100 * law.FIRST_LOSS, 1)} %"
         lines.append(f"From one size: a device is taken to lose {loss} at each doubling; a second size would show it.")

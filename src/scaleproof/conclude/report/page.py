@@ -1,6 +1,6 @@
 """report.html: one page that needs nothing but itself."""
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -229,12 +229,12 @@ def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the values of the findings: below the table of cells, in their section, and wherever a code stands."""
     findings = inputs.findings.findings
     groups = group_findings(findings, slugs)
-    counts = Counter(finding.severity for finding in findings)
+    of_severity = group_by(findings, lambda finding: finding.severity)
     return {
         "footnotes": [group for group in groups if group.severity != "note"],
         "checks": len(inputs.findings.checks),
         "groups": groups,
-        "severities": {severity: counts[severity] for severity in SEVERITIES},
+        "severities": {word: _count_text(of_severity[word]) for word in SEVERITIES if word in of_severity},
         "severity_of": _severities(findings),
         "codes_of_cell": _codes_by_place(findings, "cells"),
     }
@@ -335,6 +335,14 @@ def group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGrou
             )
         )
     return groups
+
+
+def _count_text(findings: Sequence[Finding]) -> str:
+    """Return how many `findings` of a severity there are, and in how many runs: "27 suspect findings in 12 runs"."""
+    severity = findings[0].severity
+    runs = set(chain.from_iterable(finding.runs for finding in findings))
+    text = plural(len(findings), "note" if severity == "note" else f"{severity} finding")
+    return f"{text} in {plural(len(runs), 'run')}" if runs else text
 
 
 def _group_location(group: list[Finding]) -> str:

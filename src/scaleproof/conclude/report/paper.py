@@ -17,6 +17,7 @@ from scaleproof.conclude.report.page import group_findings
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.page_tables import cells_view
 from scaleproof.conclude.report.sentences.answer import answer_campaign
+from scaleproof.conclude.report.tables.cells import split_shared_codes
 from scaleproof.ground.chart_words import CHART_WORDS
 from scaleproof.ground.files import whole_file
 from scaleproof.ground.findings.registry import by_severity
@@ -62,10 +63,12 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     table = cells_view(inputs.cells, inputs.report)
     first_columns = [index for index, column in enumerate(table.columns) if column.first]  # more do not fit on paper
     labels = [table.columns[index].label.replace("(95 %)", "(95\u00a0%)") for index in first_columns]
+    shared, own_codes = split_shared_codes([row.findings for row in table.rows])
+    constants = [*table.constant, *([("findings", " ".join(shared))] if shared else [])]
     rows = []
-    for row in table.rows:
+    for row, codes in zip(table.rows, own_codes, strict=True):
         texts = [row.figures[index].text for index in first_columns]
-        rows.append([row.cell, *texts, " ".join(row.findings) or "–"])
+        rows.append([row.cell, *texts, " ".join(codes) or "–"])
     return {
         "title": inputs.report.title,
         "campaign": inputs.report.campaign,
@@ -77,7 +80,7 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "file": inputs.campaign_file,
         "header": ["cell", *labels, "findings"],
         "rows": rows,
-        "constant": ", ".join(f"{name} {value}" for name, value in table.constant),
+        "constant": ", ".join(f"{name} {value}" for name, value in constants),
         "charts": [{"path": f"charts/{name}.svg", "caption": ". ".join(CHART_WORDS[name])} for name in charts],
         "findings": findings[:MOST_FINDINGS],
         "more_findings": max(0, len(findings) - MOST_FINDINGS),

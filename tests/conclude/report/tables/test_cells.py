@@ -6,7 +6,7 @@ from conclude.report.conftest import Results
 from result_models import estimated, ranked, ranking, scaling
 from synthetic import cells, rewrite, write_failure, write_run
 
-from scaleproof.conclude.report.tables.cells import restated_time_note, scaling_rows
+from scaleproof.conclude.report.tables.cells import letters_of_rows, restated_time_note, scaling_rows
 from scaleproof.conclude.report.tables.table import escape_latex, latex_table
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS
 from scaleproof.ground.number_format import estimate, number, with_spaces
@@ -192,3 +192,10 @@ def test_a_time_to_loss_that_says_no_more_than_the_rate_says_so(results):
     cells = pd.read_csv(results.folder / "cells.csv")
     cells["steps_to_loss"] = [30, 20, 25, None]
     assert restated_time_note(cells) == ""
+
+
+@pytest.mark.parametrize(("sizes", "letters"), [((2, 4), ["a (of 2)", "b (of 2)", "a (of 4)"]), ((2,), ["a", "b"])])
+def test_letters_of_several_sizes_name_their_size(sizes, letters):
+    rows = [("ddp-n1x2", 2, "a"), ("fsdp-n1x2", 2, "b"), ("ddp-n1x4", 4, "a")]
+    table = pd.DataFrame([row for row in rows if row[1] in sizes], columns=["cell", "devices", "letters"])
+    assert letters_of_rows(table) == letters

@@ -122,9 +122,8 @@ def answer_campaign(
 def _each_correction_once(bullets: Sequence[Bullet]) -> list[Bullet]:
     """Return the bullets; of those with one basis, intervals corrected for several comparisons, the first says so."""
     kinds = [bullet.basis if " comparisons" in (bullet.basis or "") else None for bullet in bullets]
-    as_above = ["other " * ("not corrected" in bullet.text) + "intervals as above" for bullet in bullets]
     return [
-        replace(bullet, basis=as_above[place]) if kind and kind in kinds[:place] else bullet
+        replace(bullet, basis="intervals as above") if kind and kind in kinds[:place] else bullet
         for place, (kind, bullet) in enumerate(zip(kinds, bullets, strict=True))
     ]
 
@@ -234,15 +233,16 @@ def _efficiency_of(cell: str, claims: Claims, baseline: str | None = None) -> tu
     """Return "; scaling efficiency of CELL: 82 % of BASELINE (71-93 %)", its claims; "", [] where it cannot be stated.
 
     `baseline`: of the ratios beside it, so that it is not named again. Its interval follows from that of the
-    speed-up, which is claimed if it is corrected for picking the best of several cells.
+    speed-up, which is claimed if it is corrected for picking the best of several cells. Where it is not, intervals of
+    two kinds would stand in a sentence: then the efficiency is left to the table.
     """
     efficiency = claims.get(f"efficiency/{cell}")
-    if not efficiency or not 0 < efficiency.ratio.value <= 1:  # above 1 a finding, `super-linear`, says why
+    is_corrected = f"speed-up/{cell}" in claims
+    if not efficiency or not is_corrected or not 0 < efficiency.ratio.value <= 1:  # above 1: `super-linear` says why
         return "", []
     over = "" if efficiency.baseline == baseline else f" of {efficiency.baseline}"
     text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %{over}"
-    unit = " %" if f"speed-up/{cell}" in claims else " %, not corrected"
-    return text + _bounds_text(efficiency.ratio, 100, 2, unit), [efficiency]
+    return text + _bounds_text(efficiency.ratio, 100, 2, " %"), [efficiency]
 
 
 def _list_or_ends(texts: list[str]) -> str:

@@ -144,10 +144,10 @@ def _verdict_on_recommended(
     on_devices = f"on {devices_text(group.devices)}"  # on others a cell may be faster
     if fastest.word == "shown" and cell == fastest.subject:
         return Verdict(f"{cell}: the fastest {on_devices}", True, (advice, fastest))
-    # A bound on one side may be met before those on both.
+    # A bound on one side may be met before those on both, which stand below: so the headline says which it is.
     loss = f"at most {_worst_loss(advice)}" if advice.estimate and advice.estimate.value > 0 else "no"
     others = f"any other {on_devices}" if cell == fastest.subject else f"{fastest.subject}, and simpler"
-    return Verdict(f"{cell}: {loss} slower than {others}", True, (advice, fastest))
+    return Verdict(f"{cell}: {loss} slower than {others} (one-sided bound)", True, (advice, fastest))
 
 
 def _verdict_against_one_device(group: SizeRanking, claims: Claims, advice: Claim) -> Verdict:
@@ -322,7 +322,7 @@ def _gain_text(rival: Claim) -> str:
 def _recommendation_basis(group: SizeRanking) -> str:
     """Return what a recommendation rests on: the strategies, simplest first, and the bounds on the loss."""
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
-    bounds = f"95 % bounds on the loss against the best, n={n}"
+    bounds = f"one-sided 95 % bounds on the loss against the best, n={n}"
     strategies = {without_offload(entry.strategy) for entry in group.comparable}
     if len(strategies) < 2 or not _simplest_text(group):
         return bounds

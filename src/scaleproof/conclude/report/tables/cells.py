@@ -1,5 +1,6 @@
 """The table of all cells as CSV (for programs), Markdown and LaTeX (for people)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,18 @@ def _report_columns(
 
 def cell_texts(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `scaling_rows` as people read them; a cell without numbers says why it has none."""
-    texts = [_row_texts(row) for row in row_dicts(rows)]
+    texts = [_row_texts(row) for row in row_dicts(rows.assign(letters=letters_of_rows(rows)))]
     return pd.DataFrame([{COLUMNS[name].heading: text[name] for name in CELLS_TABLE} for text in texts])
+
+
+def letters_of_rows(rows: pd.DataFrame) -> list[str]:
+    """Return the letters of each row of `scaling_rows`, beside their size where several sizes have some.
+
+    At each size the letters begin with "a" again, and say nothing of another size.
+    """
+    pairs = [(row["letters"] or "", row["devices"]) for row in row_dicts(rows)]
+    sizes = {devices for letters, devices in pairs if letters}
+    return [f"{letters} (of {devices})" if letters and len(sizes) > 1 else letters for letters, devices in pairs]
 
 
 def _row_texts(row: dict[str, Any]) -> dict[str, str]:
@@ -145,6 +156,13 @@ def split_constant(texts: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, s
     return texts.drop(columns=[*(heading for heading, _ in constants), *empty_headings]), constants
 
 
+def split_shared_codes(codes_of_rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return the codes of findings that all rows have, and the others of each row; a single row shares none."""
+    first, *others = codes_of_rows or [[]]
+    shared = [code for code in first if others and all(code in codes for codes in others)]
+    return shared, [[code for code in codes if code not in shared] for codes in codes_of_rows]
+
+
 def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> None:
     """Write scaling.csv, scaling.md and scaling.tex into `folder`. `cells`: cells.csv.
 
@@ -153,9 +171,9 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     rows = scaling_rows(cells, report)
     texts, constants = split_constant(cell_texts(rows))
     findings = COLUMNS["findings"].heading
-    codes = [text.split() for text in texts[findings]]
-    if len(codes) > 1 and (shared := [code for code in codes[0] if all(code in of_row for of_row in codes)]):
-        texts[findings] = [" ".join(code for code in of_row if code not in shared) for of_row in codes]
+    shared, own_codes = split_shared_codes([text.split() for text in texts[findings]])
+    if shared:
+        texts[findings] = [" ".join(codes) for codes in own_codes]
         constants.append((findings, " ".join(shared)))
     # An interval that contains 1 marks a ratio as undecided. Not so an efficiency, whose 1 is the ideal.
     ratio_columns = [column for column in RATIOS if column.name != "scaling_efficiency"]

@@ -4,7 +4,6 @@ __all__ = [
     "campaign",
     "campaign_file",
     "contents",
-    "explained",
     "html_tree",
     "manifest",
     "printed",

@@ -70,6 +70,8 @@ def test_what_differs_as_a_whole_is_one_difference() -> None:
     as_a_whole = Difference("a", "", "is cut off")
     assert made_again.Rewritten([as_a_whole]).added_to(before) == [sha256, of_table, as_a_whole]
     assert made_again.Rewritten([Difference("a", "z", "is 2")]).added_to(before) == before
+    unread = Difference("a", "", "not readable")
+    assert made_again.Rewritten([as_a_whole]).added_to([sha256, unread]) == [sha256, unread]
     assert made_again.Rewritten([Difference("c", "z", "is 2")]).added_to(before)[:-1] == before
 
 

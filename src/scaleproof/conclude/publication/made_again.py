@@ -64,10 +64,11 @@ class Rewritten:
     def added_to(self, found_before: Sequence[Difference]) -> list[Difference]:
         """Return what verify() has found, and these differences.
 
-        Of a file that is faulted already, by more than its hash, they add nothing, unless it differs as a whole: then
-        the faults of its parts follow from that, and are left out.
+        Of a file that is faulted already, by more than its hash, they add nothing, unless it differs as a whole and
+        only parts of it are faulted: these faults follow from that, and are left out.
         """
-        as_a_whole = {one.file for one in self.differences if not one.where}
+        unread = {one.file for one in found_before if not one.where}
+        as_a_whole = {one.file for one in self.differences if not one.where} - unread
         kept_before = [one for one in found_before if one.file not in as_a_whole or one.where == "sha256"]
         explained = {one.file for one in kept_before if one.where != "sha256"}
         return kept_before + [one for one in self.differences if one.file not in explained]

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.conclude.analysis.stopping import shown_in_scatters
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, no_numbers, rounds_needed, with_words
 from scaleproof.driver.ab_campaign import (
@@ -41,7 +41,7 @@ from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.retry import remove_failed
-from scaleproof.ground.records.run import METRICS, read_run
+from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.command.figures import LONGER
@@ -163,20 +163,24 @@ def _failures_by_cell(runs: Iterable[Timed | Failed]) -> dict[str, str]:
 
 
 def _ratio_so_far(runs: Path) -> str:
-    """Return the ratio of the medians of B and A so far, in brackets; "" for no round, failed runs, or other units."""
+    """Return B's rate over A's, as the page will state it; "" for no round, failed runs, or other units."""
     round_count = 0
-    rates: list[tuple[float, float]] = []  # of A and of B, by round
+    pairs: list[tuple[TimedRun, TimedRun]] = []  # of A and of B, by round
     for a_folder in (record.parent for record in runs.glob(f"a-*/*/{METRICS}")):
         for b_record in runs.glob(f"b-*/{a_folder.name}/{METRICS}"):
             round_count += 1
-            a, b = read_run(a_folder).metrics, read_run(b_record.parent).metrics
-            if isinstance(a, Printed) and isinstance(b, Printed) and a.unit == b.unit:
-                rates.append((a.window.tokens_per_s, b.window.tokens_per_s))
-    if not rates or len(rates) < round_count:  # fewer: a run has failed, or units differ
+            a, b = read_run(a_folder), read_run(b_record.parent)
+            if isinstance(a, TimedRun) and isinstance(b, TimedRun) and _unit_of(a) == _unit_of(b):
+                pairs.append((a, b))
+    if not pairs or len(pairs) < round_count:  # fewer: a run has failed, or units differ
         return ""
 
-    a_rate, b_rate = map(median, zip(*rates, strict=True))
-    return f" ({plural(len(rates), 'round')}: B at {b_rate / a_rate:.3g}x A, unchecked)"
+    a_rate, b_rate = (cell_rate(of_cell).value for of_cell in zip(*pairs, strict=True))
+    return f" ({plural(len(pairs), 'round')}: B at {b_rate / a_rate:.3g}x A, unchecked)"
+
+
+def _unit_of(run: TimedRun) -> str:
+    return run.metrics.unit if isinstance(run.metrics, Printed) else "tokens"
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> dict[str, Any]:

@@ -50,9 +50,13 @@ def test_page_list_and_audit_count_alike(results, tmp_path_factory):
     results.findings_json()
     (root / "scale").symlink_to(results.folder)
     write_index(root)
-    for text in (page, (root / "index.html").read_text()):
-        assert "3 notes</" in text
-        assert "1 suspect</" in text
+    index = (root / "index.html").read_text()
+    for text, notes, suspect in (
+        (page, "3 notes in 3 runs</", "1 suspect finding in 1 run</"),
+        (index, "3 notes</", "1 suspect</"),
+    ):
+        assert notes in text
+        assert suspect in text
 
 
 def test_an_entry_says_what_a_and_b_are_and_whether_there_are_numbers(results, tmp_path_factory):

@@ -49,9 +49,10 @@ def refuse_elsewhere(wildcards):
 def say_rules_of_any_campaign():
     """Print the files of a target that is a rule with wildcards, which Snakemake refuses without asking for any."""
     for name in workflow.dag_settings.targets if workflow.dag_settings else ():
-        if (rule := real_rules().get(str(name))) and rule.has_wildcards():
-            file = os.path.relpath(next(iter(rule.output)))
-            print(f"\nscaleproof: {rule_of_any_text(rule.name, file, CAMPAIGN_NAMES)}", file=sys.stderr)
+        named = real_rules().get(str(name))
+        if named and named.has_wildcards():
+            file = os.path.relpath(next(iter(named.output)))
+            print(f"\nscaleproof: {rule_of_any_text(named.name, file, CAMPAIGN_NAMES)}", file=sys.stderr)
 
 
 @lru_cache

@@ -241,3 +241,26 @@ def test_the_least_rate_without_times(tmp_path, least, is_accused):
         "GPUs | min tokens/s | mean tokens/s | max tokens/s", f"1 | {least} | 985 | 990", "2 | 1900 | 1910 | 1920"
     )
     assert ("figure-impossible" in audited(tmp_path, table)) == is_accused
+
+
+ERRORS = "Metric | Single GPU | FSDP (4 GPUs) | Relative Error"
+MEMORY = "Memory per GPU | 737.84 MB | 187.65 MB | 3.9× savings"
+TENFOLD = ("Loss, step 0 | 5.2134571 | 5.2134623 | {}", "Loss, step 9 | 4.8125519 | 4.8125582 | {}")
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_named"),
+    [
+        (("0.00100%", "0.00131%"), True),
+        (("0.00010%", "0.00013%"), False),  # right
+        (("0.00100%", "0.00013%"), False),  # one of them is right
+        (("0.00100%", "0.00272%"), False),  # of something else
+        (("0.001%", "0.001%"), False),  # so coarse that a power of ten is near by chance
+    ],
+)
+def test_relative_errors_that_are_all_ten_times_too_large(tmp_path, errors, is_named):
+    table = rows(ERRORS, *(line.format(error) for line, error in zip(TENFOLD, errors, strict=True)), MEMORY)
+    findings = audited(tmp_path, table + "\n" + rows("GPUs | tokens/s", "1 | 1000", "4 | 3700"))
+    assert ("claim-not-in-data" in findings) == is_named
+    if is_named:
+        assert "0.00131%, but 4.8125519 and 4.8125582 are 0.00013% apart" in findings["claim-not-in-data"].evidence

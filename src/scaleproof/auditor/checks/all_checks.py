@@ -32,7 +32,7 @@ _NEEDS: dict[ModuleType, tuple[str, ...]] = {
     training: (*RUNS, "loss"),
     feasibility: (*RUNS, "mfu", "flops_per_s"),
     step_work: (*RUNS, "step_time_s"),
-    sources: (*RUNS, "sentences", "several tables"),
+    sources: (*RUNS, "sentences", "several tables", "relative errors"),
     **dict.fromkeys((figures, ratios), ()),
     efficiencies: ("efficiency", "marks of ratios"),
     **dict.fromkeys((identities, products), RELATED),

@@ -12,6 +12,7 @@ from scaleproof.auditor.checks import matching
 from scaleproof.auditor.checks.baselines import Baselines, Scaling, TotalRate, total_rate
 from scaleproof.auditor.checks.columns import FigureTable, figure_tables
 from scaleproof.auditor.checks.rows import RowSeries, series_of
+from scaleproof.auditor.read.printed_figures import plain_text
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.errors import plural
@@ -24,6 +25,7 @@ ROWS_PER_ODD_ROW = 2  # that show what the figures of a table mean, for each one
 MOST_LISTED = 12  # names in one finding's evidence
 RATIOS = ("speedup", "efficiency", "change")  # kinds of figures that follow from others
 MARK_OF_RATIO = re.compile("(?i)[%x×]|times|percent|pct")
+RELATIVE_ERROR = re.compile(r"(?i)rel(?:ative|\.)? (?:err(?:or|\.)?|diff(?:erence|\.)?)")
 
 
 @dataclass
@@ -47,7 +49,7 @@ class AuditContext:
 
         "runs": runs or files beside them; "sentences": sentences with figures; "several tables": two or more; "marks of
         ratios": a cell with "%" or "x", or a column that may be of ratios; "related figures": a table so large, or with
-        so many figures in a row, that one figure may follow from others.
+        so many figures in a row, that one figure may follow from others; "relative errors": a column of them.
         """
         evidence, tables = self.evidence, self.evidence.tables
         of_runs = (evidence.runs, evidence.operator_tables, evidence.gpu_logs, evidence.scaling_reports)
@@ -58,6 +60,7 @@ class AuditContext:
             "several tables": len(tables) > 1,
             "marks of ratios": any(map(_may_have_ratios, self.all_tables)),
             "related figures": any(map(_has_related_figures, self.all_tables)),
+            "relative errors": any(map(has_relative_errors, tables)),
         }
         return {kind for table in tables for kind in table.kinds()} | {
             name for name, is_there in sources.items() if is_there
@@ -170,6 +173,12 @@ class AuditContext:
         if not rates or len(rates) < len(runs) or len({rate.unit for rate in rates}) > 1:
             return None
         return TotalRate(fmean(rate.value for rate in rates), rates[0].unit)
+
+
+def has_relative_errors(table: ReportedTable) -> bool:
+    """Whether a table has a name, two figures and their relative error in each row, and no more."""
+    header = table.grid.header if table.grid else []
+    return len(header) == 4 and RELATIVE_ERROR.fullmatch(plain_text(header[3])) is not None
 
 
 def _may_have_ratios(table: ReportedTable) -> bool:

@@ -3,6 +3,7 @@
 Two places are held against each other only where figures that both print show that they are about the same measurement.
 """
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -11,11 +12,12 @@ from functools import cached_property
 from itertools import combinations, product
 from statistics import fmean
 
-from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
+from scaleproof.auditor.checks.context import AuditContext, has_relative_errors, near, of_evidence
 from scaleproof.auditor.checks.matching import SETTING_KINDS
 from scaleproof.auditor.checks.published_claims import claims_follow
 from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES
 from scaleproof.auditor.checks.sentences import contradicted_sentences
+from scaleproof.auditor.read.printed_figures import figures_of, plain_text
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural
@@ -27,6 +29,7 @@ COMPUTED_TOLERANCE = 0.02  # the same of a result that is printed to the digit
 TELLING_DIGITS = 1e-4  # relative width of such a result
 EQUAL_TOLERANCE = 1e-4  # relative difference of one figure that is printed twice, beside its rounding
 TELLING_PRECISION = 0.01  # relative width of a figure that shows, where it is equal to another, that the two are one
+FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that relative errors are a power of ten off by chance
 EQUAL_PER_DIFFERENT = 2  # figures that are equal, for each one that differs
 COMPARED_KINDS = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
 GENERAL_KINDS = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
@@ -45,17 +48,50 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     their difference, within 5 %; a product, quotient or sum that is written out ("4 nodes x 8 GPUs = 64") and is
     another number in any unit; a figure of a sentence whose words name a cell of a table that differs by one digit, or
     by two that are exchanged (a note, all of these: prose may mean something else); how many times as fast, or by how
-    many per cent more or less, a sentence says that one row is than another, if no column gives it within 10 %.
+    many per cent more or less, a sentence says that one row is than another, if no column gives it within 10 %;
+    relative errors that are not those of the two figures beside them, but in all rows one power of ten away.
     Seen: GPT-2 on L4: 4.789 comes out of no log.
     Repair: Generate tables from files; retype nothing.
     """
     yield from claims_follow(context)
     yield from contradicted_sentences(context)
+    for table in context.tables:
+        yield from _shifted_errors(table)
     for result in context.evidence.stated_results:
         tolerance = COMPUTED_TOLERANCE if result.stated.precision < TELLING_DIGITS else SOURCES_TOLERANCE
         if not any(result.stated.meets(reading, tolerance) for reading in result.readings):
             # Prose has more meanings of "=" than are known here: it is to be looked at.
             yield Flag(f"“{result.printed}”: {result.right}", [result.source], severity="note")
+
+
+def _shifted_errors(table: ReportedTable) -> Iterator[Flag]:
+    """Flag relative errors in percent that are a power of ten, the same in all rows, times those of the two figures.
+
+    An error of another norm, or over many steps, is off by another factor in each row.
+    """
+    if table.grid is None or not has_relative_errors(table):
+        return
+    flags, powers, evidence = [], set(), 0.0
+    for line, cells in table.grid.rows[:MOST_ROWS]:
+        printed = [figures_of(plain_text(cell)) for cell in cells[1:4]]
+        if [len(figures) for figures in printed] != [1, 1, 1]:
+            continue
+        one, other, error = (figures[0] for figures in printed)
+        gap, rounding = abs(one.value - other.value), (one.resolution + other.resolution) / 2
+        in_percent = error.unit is not None and error.unit.dimension == "percent"
+        if not in_percent or one.unit != other.unit or gap <= 2 * rounding or abs(error.value) <= error.resolution:
+            continue
+        right = 100 * gap / max(abs(one.value), abs(other.value))  # in percent
+        power = round(math.log10(abs(error.value) / right))
+        least, most = (abs(error.value) + side * error.resolution for side in (-1, 1))
+        if not least / (1 + rounding / gap) <= right * 10.0**power <= most / (1 - rounding / gap):
+            return
+        powers.add(power)
+        evidence -= math.log10(min(1.0, math.log10(most / least)))  # any factor has a power of ten this near by chance
+        sentence = f"{plain_text(cells[0])}: {plain_text(table.grid.header[3])} {error.text}, but {one.text} and "
+        flags.append(Flag(f"{sentence}{other.text} are {right:.2g}% apart", [f"{table.file}:{line}"]))
+    if len(powers) == 1 and powers != {0} and evidence >= FEWEST_EVIDENCE:
+        yield from flags
 
 
 @dataclass(frozen=True)

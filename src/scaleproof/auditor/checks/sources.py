@@ -71,7 +71,9 @@ def _shifted_errors(table: ReportedTable) -> Iterator[Flag]:
     """
     if table.grid is None or not has_relative_errors(table):
         return
-    flags, powers, evidence = [], set(), 0.0
+    flags: list[Flag] = []
+    powers: set[int] = set()
+    evidence = 0.0
     for line, cells in table.grid.rows[:MOST_ROWS]:
         printed = [figures_of(plain_text(cell)) for cell in cells[1:4]]
         if [len(figures) for figures in printed] != [1, 1, 1]:

@@ -61,14 +61,14 @@ def stop_on_unrecorded():
         raise UserError(f"nothing was started: {text}")
 
 
-def say_shared_cores():
-    """Print which cells of runs on this machine have more processes than it has cores."""
+def say_doubts_of_cells():
+    """Print which cells of runs on this machine cannot run, or have more processes than it has cores."""
     jobs = list(workflow.dag.needrun_jobs(exclude_finished=False)) if runs_here() else []
     of_runs = [cell_of(job.wildcards) for job in jobs if job.rule.name == "train"]
     of_runs += [cell for job in jobs if job.rule.name == "shared_job" for cell in shared_job_of(job.wildcards).cells]
     cells = {cell.slug: cell for cell in of_runs}
-    if cells and (text := shared_cores_text(cells.values())):
-        print(f"\nwarning: {text}", file=sys.stderr)
+    for doubt in doubts_of_cells_here(cells.values()) if cells else ():
+        print(f"\nwarning: {doubt}", file=sys.stderr)
 
 
 def say_what_stops_it():
@@ -77,7 +77,7 @@ def say_what_stops_it():
         return
     if text := unrecorded():
         print(f"\nscaleproof: without -n nothing would be started: {text}", file=sys.stderr)
-    say_shared_cores()
+    say_doubts_of_cells()
 
 
 def say_failed_runs():

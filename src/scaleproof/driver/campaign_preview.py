@@ -7,8 +7,8 @@ from typing import Any
 from tabulate import tabulate
 
 from scaleproof.conclude.forecast import requirements
+from scaleproof.driver.cells_here import reason_here, shares_cores
 from scaleproof.driver.doubtful_keys import doubts_text
-from scaleproof.driver.shared_cores import shares_cores
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -21,9 +21,8 @@ from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import bytes_text, integer
 from scaleproof.ground.records.configuration import columns_of_config, size_of
 from scaleproof.ground.records.evidence import MEANING
-from scaleproof.measure.command.program import absent_program
 from scaleproof.measure.corpus.downloads import describe_corpora
-from scaleproof.measure.machine.applicable import reason_anywhere, unsupported_reason
+from scaleproof.measure.machine.applicable import reason_anywhere
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 
 # Value of workload.figures -> where the figures of a command come from; of others, from its log alone.
@@ -201,8 +200,7 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     anywhere = "These can run on no machine; leave them out (exclude, or the entry of cells)"
     slugs_by_reason: dict[str, dict[str, list[str]]] = {anywhere: defaultdict(list), here: defaultdict(list)}
     for cell in loaded.cells:
-        reason = unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words))
-        if reason:
+        if reason := reason_here(cell, gpus):
             is_anywhere = cell.command is None and reason_anywhere(cell)
             slugs_by_reason[anywhere if is_anywhere else here][reason].append(cell.slug)
         elif shares_cores(cell, gpus):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from scaleproof.driver.cells_here import reason_here
 from scaleproof.driver.snakemake_view import HERE, run_snakemake
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
 from scaleproof.ground.campaign.cells import Cell, expand_cells
@@ -14,15 +15,13 @@ from scaleproof.ground.campaign.rehearsal import PREFIX, make_rehearsal
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS
-from scaleproof.measure.command.program import absent_program
-from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
 
 def _check_any_runs(path: Path, cells: Sequence[Cell]) -> None:
     """Raise UserError where none of the `cells` of the campaign at `path` can run on this machine."""
     gpus = usable_gpus(cuda_devices)[0]
-    reasons = [unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words)) for cell in cells]
+    reasons = [reason_here(cell, gpus) for cell in cells]
     if all(reasons):
         raise UserError(f"{path}: no cell can run here: {'; '.join(dict.fromkeys(filter(None, reasons)))}")
 

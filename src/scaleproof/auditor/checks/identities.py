@@ -10,7 +10,7 @@ from typing import Literal
 from scaleproof.auditor.checks.agreements import FEWEST_ROWS
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence, rows_that_follow
 from scaleproof.auditor.checks.relations import rows_with_another_sum
-from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
+from scaleproof.auditor.checks.rows import RATE_UNITS, SLOWEST_RANKS_TOLERANCE, TIMES_OF_RUN, multiplies
 from scaleproof.auditor.checks.summaries import summaries_follow, totals_not_of_devices
 from scaleproof.auditor.read.printed_figures import PREFIXES, figures_of, is_nothing
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
@@ -19,7 +19,6 @@ from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 
 TOTAL_TOLERANCE = 0.02  # by which a total may be below its parts
-SLOWEST_RANKS_TOLERANCE = 0.10  # by which the slowest ranks' steps exceed the window; 2 % on a machine in use
 FIT_TOLERANCE = 0.03  # relative difference that printing, medians and means do not explain
 CONTRADICTION = 0.10  # relative difference of a row that does not follow
 MISREAD_FACTOR = 200.0  # a factor above it is a unit or a magnitude that was misread

@@ -17,6 +17,7 @@ from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, R
 from scaleproof.ground.number_format import times
 
 ONE = PrintedInterval(0.995, 1.005)  # what a printed 1 may be
+SLOWEST_RANKS_TOLERANCE = 0.10  # by which the slowest ranks' steps exceed the window; 4 % on a machine in use
 RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
 RATE_UNITS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s"}  # of rates that count something
 TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s")

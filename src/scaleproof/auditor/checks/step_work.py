@@ -4,12 +4,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE, AuditContext, of_evidence
-from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies, places
+from scaleproof.auditor.checks.rows import RATE_UNITS, SLOWEST_RANKS_TOLERANCE, multiplies, places
 from scaleproof.auditor.checks.scaling import rates_over_baselines
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK, rates_of_runs, wrong_scope
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
@@ -39,6 +39,12 @@ class _Product:
     @cached_property
     def work(self) -> PrintedInterval:
         return self.rate.interval * self.time.interval
+
+    @cached_property
+    def possible_work(self) -> PrintedInterval:
+        """`work`, or less: a mean time on several devices may be of the slowest rank of each step."""
+        is_of_slowest = self.time.statistic == "mean" and self.devices > 1
+        return replace(self.work, low=self.work.low * (1 - SLOWEST_RANKS_TOLERANCE)) if is_of_slowest else self.work
 
     @cached_property
     def devices(self) -> int:
@@ -120,7 +126,7 @@ class _Product:
                 most_steps = 1 if name == "global batch" else LARGEST_ACCUMULATION
                 # Some number of micro-steps fits almost any product: the tolerance is smaller there.
                 tolerance = MAJORITY_TOLERANCE if micro_steps == 1 else SAME_TOLERANCE
-                if micro_steps <= most_steps and self.work.meets(exact(work * micro_steps), tolerance):
+                if micro_steps <= most_steps and self.possible_work.meets(exact(work * micro_steps), tolerance):
                     meanings[(name, scope, micro_steps)] = work * micro_steps
         return meanings
 
@@ -129,7 +135,7 @@ class _Product:
         """Whether the product is right under some meaning, or 1,000 times off: a thousands separator was lost then."""
         # Meanings of a single micro-step are compared again, as their tolerance is wider.
         return any(micro_steps > 1 for _, _, micro_steps in self.meanings) or any(
-            self.work.meets_but_for_thousands(exact(batch / divisor), PRODUCT_TOLERANCE)
+            self.possible_work.meets_but_for_thousands(exact(batch / divisor), PRODUCT_TOLERANCE)
             for batch in self.batches.values()
             for divisor in self.scopes.values()
         )
@@ -156,11 +162,10 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     wrong = [product for product in certain if not product.is_right]
     of_right_scope = []  # wrong, but not because the rate is of one device or multiplied
     for product in wrong:
-        place, work = product.row.place, product.expected_work
+        work = product.expected_work
         sentence = f"{product.sentence}, {product.certain_batch} {integer(work.middle)}"
-        flag = wrong_scope(
-            [place], sentence, product.rate, product.devices, PRODUCT_TOLERANCE, product=product.work, work=work
-        )
+        figures = [product.row.place], sentence, product.rate, product.devices
+        flag = wrong_scope(*figures, PRODUCT_TOLERANCE, product=product.possible_work, work=work)
         if flag is not None:
             yield flag
         else:

@@ -188,6 +188,18 @@ def test_what_stands_above_the_steps_is_compared(tmp_path, top, why):
     assert found == why or found.startswith(why)
 
 
+@pytest.mark.parametrize(("tokens", "is_compared"), [("24,576", False), ("12,288", True)])
+def test_steps_of_other_numbers_of_tokens_are_other_work(tmp_path, tokens, is_compared):
+    for name, stated in (("a.log", "12,288"), ("b.log", tokens)):
+        lines = [f"iter {step}: loss {3 - step / 100:.4f}, time {50 + step / 10:.2f}ms, mfu 2.13%" for step in range(9)]
+        lines[0] += name  # no copy
+        (tmp_path / name).write_text("\n".join([f"tokens per iteration will be: {stated}", *lines]))
+    two = (tmp_path / "a.log", tmp_path / "b.log")
+    refused = compare_external(*two, []).why
+    assert refused is None if is_compared else refused.startswith("incomparable: tokens_per_step (")
+    assert compare_external(*two, ["tokens_per_step"]).why is None
+
+
 def test_each_file_is_read_once(two, monkeypatch):
     read = []
     from scaleproof.auditor import compare_external as module

@@ -34,7 +34,7 @@ NAME_OF_REPEAT = re.compile(
     r"(^(run|rep|repeat|seed)|[ _.-](run|rep|repeat|seed)[ _.=-]*\d)[ _.=-]*\d*(\.[a-z]+)?$", re.IGNORECASE
 )
 # Stated by few, and nothing is missing where they are not.
-OPTIONAL_FIELDS = ("zero_stage", "offload", "batch_size")
+OPTIONAL_FIELDS = ("zero_stage", "offload", "batch_size", "tokens_per_step")
 # Units of rates, the one first that says most of the work; and what may not differ for a ratio of such rates.
 FIXED_BY_UNIT = {
     "tokens/s": (),
@@ -42,7 +42,7 @@ FIXED_BY_UNIT = {
     "tokens/s of a device": ("world_size",),
     "samples/s": ("world_size",),  # whose samples is often unsaid: of one device or of all
     "epochs/s": ("dataset",),
-    "steps/s": ("world_size", "global_batch", "batch_size", "seq_len"),
+    "steps/s": ("world_size", "global_batch", "batch_size", "seq_len", "tokens_per_step"),
 }
 
 
@@ -297,8 +297,10 @@ def _as_reported(run: MeasuredRun) -> ReportedRun:
 def _stated_fields(runs: list[ReportedRun]) -> dict[str, str | None]:
     """Return field -> its values in the runs of a side: {"precision": "bf16 | fp32"}; None where a run does not say."""
     stated: dict[str, str | None] = {}
-    for name in (*COMPARED_FIELDS, "batch_size"):
+    for name in (*COMPARED_FIELDS, "batch_size", "tokens_per_step"):
         values = {getattr(run, name, run.details.get(name)) for run in runs}
         stated[name] = None if None in values else " | ".join(sorted(map(str, values)))
+    if stated["global_batch"] and stated["seq_len"]:
+        stated["tokens_per_step"] = None  # they say it
     settings = {str(sorted(run.debug_settings.items())) for run in runs}
     return stated | {"profilers and debugging": " | ".join(sorted(settings))}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from patience import HANGS, alive, wait_until
 
+from scaleproof.measure.launch.device_lock import hold_devices
 from scaleproof.measure.launch.supervise import Interrupted, run_supervised
 
 
@@ -141,16 +142,35 @@ def test_a_run_that_is_done_when_the_signal_comes_is_done(tmp_path):
     assert run_supervised(python(code), dict(os.environ), tmp_path / "log", HANGS).exit_code == 0
 
 
+def killed_driver(launcher, is_ready):
+    """Start `launcher` (a script) below a process called snakemake, and kill that once it `is_ready`. Returns it."""
+    driver = launcher.with_name("snakemake")
+    driver.write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, {str(launcher)!r}])\n")
+    process = subprocess.Popen([sys.executable, str(driver)])
+    wait_until(is_ready, process)
+    process.kill()
+    return process
+
+
+def test_a_run_that_waits_for_devices_ends_with_its_driver(tmp_path):
+    """Else it would be made later, and Snakemake make it once more. Nobody reaps the driver: it stays a zombie."""
+    launcher = tmp_path / "launcher.py"
+    launcher.write_text(
+        "from pathlib import Path\nfrom scaleproof.measure.launch.device_lock import hold_devices\n"
+        "from scaleproof.measure.launch.supervise import pause_for_devices\n"
+        f"with hold_devices(['core-0'], 'run', Path({str(tmp_path)!r}), pause_for_devices):\n    pass\n"
+    )
+    with hold_devices(["core-0"], "the first", tmp_path):
+        process = killed_driver(launcher, lambda: list(tmp_path.glob("*.place")))
+        wait_until(lambda: not alive(str(launcher)))
+    process.wait()
+
+
 @pytest.mark.fault("the launcher's parent is killed", "the run ends with it")
 def test_a_driver_that_is_killed_takes_its_run_along(tmp_path):
     """SIGKILL tells nobody; the launcher notices that the Snakemake above it is gone."""
     log, marker = tmp_path / "log", "orphan-run"
     (tmp_path / "launcher.py").write_text(LAUNCHER.format(marker=marker, log=str(log), limit=HANGS))
-    driver = tmp_path / "snakemake"
-    driver.write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, {str(tmp_path / 'launcher.py')!r}])\n")
-    process = subprocess.Popen([sys.executable, str(driver)])
-    wait_until(lambda: log.exists() and "started" in log.read_text(), process)
-    process.kill()
-    process.wait()
+    killed_driver(tmp_path / "launcher.py", lambda: log.exists() and "started" in log.read_text()).wait()
     wait_until(lambda: not alive(marker))
     wait_until(lambda: not alive(str(tmp_path / "launcher.py")))

@@ -24,7 +24,7 @@ from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_re
 from scaleproof.measure.launch.command import attempt_command
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.launch.failure import explain_failure, make_failed_metrics
-from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
+from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted, pause_for_devices
 from scaleproof.measure.machine.allocation import (
     JOB_OVER,
     TIME_OVER,
@@ -58,7 +58,7 @@ def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: Re
     if cell.command is None:  # raises UserError where the tokens do not suffice
         SamplePlan(open_split(plan.tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
     owner = f"{plan.campaign} {cell.slug}/rep{plan.repeat}"
-    with hold_devices(devices_of(cell, cuda_devices()), owner):
+    with hold_devices(devices_of(cell, cuda_devices()), owner, pause=pause_for_devices):
         return _run_on_own_devices(plan, out, program, read)
 
 

@@ -1,6 +1,7 @@
 """Start a command and supervise it: log, progress, time limit, signals, orphans."""
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -221,13 +222,11 @@ def _wait_for_end(
     As planned it is also ended where it `is_hopeless` before, which is asked once. Raises Interrupted when a signal is
     `received`, or the Snakemake that started us is gone.
     """
-    driver = _snakemake_process()
     began = time.monotonic()
     while process.poll() is None:
         if received:
             raise _error_after_signal(received[0])
-        if driver is not None and not driver.is_running():
-            raise Interrupted("the Snakemake that started this run is gone", 1)
+        _stop_without_driver()
         if heartbeat:
             heartbeat.note_progress()
         passed_s = time.monotonic() - began
@@ -339,6 +338,28 @@ def _memory_kills() -> int:
     return int(counters.get("oom_kill", 0))
 
 
+def pause_for_devices(seconds: float) -> None:
+    """Wait for `seconds` until the devices of a run may be free. Raises Interrupted where nobody waits for it."""
+    _stop_without_driver()
+    time.sleep(seconds)
+
+
+def _stop_without_driver() -> None:
+    """Raise Interrupted if the Snakemake that started this process is gone since this was first asked."""
+    driver = _snakemake_process()
+    if driver is not None and not _is_alive(driver):
+        raise Interrupted("the Snakemake that started this run is gone", 1)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """Return whether a process has not ended, nor left a zombie, as in a container without an init."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@functools.cache  # it is no ancestor any more when it is gone
 def _snakemake_process() -> psutil.Process | None:
     """Return the Snakemake that started this process, if there is one. If it is killed, its jobs must notice."""
     for parent in psutil.Process().parents():

@@ -21,6 +21,7 @@ from scaleproof.measure.launch.attempt import REQUEST, begin_attempt, run_ranks,
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.launch.failure import explain_failure
 from scaleproof.measure.launch.local import may_fork
+from scaleproof.measure.launch.supervise import pause_for_devices
 from scaleproof.measure.machine.allocation import Allocation, current_allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
@@ -61,7 +62,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     holder = f"the trace of {campaign} {cell.slug}"
     # An earlier trace stays while this one waits for its devices.
-    with contextlib.nullcontext() if reason else hold_devices(devices_of(cell, gpus), holder):
+    with contextlib.nullcontext() if reason else hold_devices(devices_of(cell, gpus), holder, pause=pause_for_devices):
         run_id = uuid.uuid4().hex[:8]
         attempt = begin_attempt(out, run_id, (RAW, CAPTURE, CAPTURE_LOG))
         raw = attempt / RAW

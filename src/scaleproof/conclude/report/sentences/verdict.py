@@ -263,8 +263,9 @@ def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -
     if not rivals:  # then the one with the highest bound is named
         rivals = [max(others, key=lambda other: other.ratio.high or 0)]
     reason = "the highest rate and the simplest candidate" if _simplest_text(group) else "the highest rate"
-    rivals_text = f"{_may_be_faster_text(rivals)}, and {accepted}"
-    return f"{candidate} for now, {reason}; not confirmed: {rivals_text}{_passed_over_text(group, candidate)}"
+    names = " or ".join(rival.subject for rival in rivals) if len(rivals) <= MOST_LISTED else "another cell"
+    loss = f"it may be up to {_worst_loss(claim)} slower than {names}, and {accepted}"
+    return f"{candidate} for now, {reason}; not confirmed: {loss}{_passed_over_text(group, candidate)}"
 
 
 def _worst_loss(claim: Claim) -> str:
@@ -302,21 +303,6 @@ def _simpler_cells(group: SizeRanking, cell: str) -> list[str]:
     strategies = {entry.cell: entry.strategy for entry in group.comparable}
     limit = simplicity(strategies[cell])
     return [name for name, strategy in strategies.items() if simplicity(strategy) < limit and _simplest_text(group)]
-
-
-def _may_be_faster_text(rivals: Sequence[Claim]) -> str:
-    """Return in words how much faster than the fastest each of the `rivals` may be; for many, only their number."""
-    if len(rivals) > MOST_LISTED:
-        return f"{len(rivals)} cells may be faster"
-    first, *others = rivals
-    texts = [f"{first.subject} may be up to {_gain_text(first)} faster"]
-    texts += [f"{rival.subject} up to {_gain_text(rival)}" for rival in others]
-    return ", ".join(texts)
-
-
-def _gain_text(rival: Claim) -> str:
-    """Return in percent by how much, at most, a cell is faster than the fastest."""
-    return f"{number(100 * ((rival.ratio.high or 0) - 1), 2)} %"
 
 
 def _recommendation_basis(group: SizeRanking) -> str:

@@ -33,10 +33,10 @@ def is_forced(job, reason):
     return reason.forced or by_name
 
 
-def unrecorded():
-    """What would be measured again although it is there, as Snakemake has no record of it; in words, or "".
+def unseen(words, cut_off=False):
+    """What would be measured again although it is there, as Snakemake has no record of it; in `words`, or "".
 
-    Not of those that it is forced to make, nor of those that it was making when it was killed.
+    Not of those that it is forced to make. `cut_off`: of those that it was making when it was killed, else of others.
     """
     if workflow.touch:
         return ""
@@ -46,19 +46,25 @@ def unrecorded():
     unknown = [
         (job.wildcards.campaign, Path(output))
         for job, reason in reasons.items()
-        if not is_forced(job, reason) and not reason.incomplete_output
+        if bool(reason.incomplete_output) == cut_off and (cut_off or not is_forced(job, reason))
         for output in job.output[:1]
         if not is_recorded(output)
     ]
     outputs = {output for _, output in unknown}
-    texts = [unrecorded_text(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]
+    texts = [words(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]
     return "\n".join(text for text in texts if text)
 
 
 def stop_on_unrecorded():
     """Raises UserError before something is measured again that Snakemake has no record of."""
-    if text := unrecorded():
+    if text := unseen(unrecorded_text):
         raise UserError(f"nothing was started: {text}")
+
+
+def say_cut_off():
+    """Print what is there, and is measured again, as Snakemake was killed before it saw the job end."""
+    if text := unseen(cut_off_text, cut_off=True):
+        print(f"\nwarning: {text}", file=sys.stderr)
 
 
 def say_doubts_of_cells():
@@ -75,8 +81,9 @@ def say_what_stops_it():
     """With -n, of which Snakemake calls no hook, print what would stop the call without it, and what spoils it."""
     if not (workflow.dryrun and workflow.dag):
         return
-    if text := unrecorded():
+    if text := unseen(unrecorded_text):
         print(f"\nscaleproof: without -n nothing would be started: {text}", file=sys.stderr)
+    say_cut_off()
     say_doubts_of_cells()
 
 

@@ -210,6 +210,35 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
     The warning names the files, and the commands to keep them or measure them again. Runs that do not fit the campaign
     any more are measured again without a warning. Returns None where there is nothing to warn of.
     """
+    files = _sound_files(loaded, results, outputs)
+    if not files:
+        return None
+    first_file = next(iter(files))
+    files_text, pronoun = (first_file, "it") if len(files) == 1 else (f"{first_file}, ...", "them")
+    return (
+        f"snakemake has no record of {counted_text(files.values())} of {loaded.name} ({files_text}) and would measure "
+        f"{pronoun} again: copied from another folder, or made by jobs of a snakemake that was killed?\n"
+        f"{choices_text(loaded, results, *dict.fromkeys(files.values()))}"
+    )
+
+
+def cut_off_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:
+    """Return a sentence on those of `outputs` that are there, though Snakemake ended before it saw their jobs end.
+
+    It measures them again, without a word. Returns None where none of them is of use.
+    """
+    files = _sound_files(loaded, results, outputs)
+    if not files:
+        return None
+    verb, pronoun = ("is", "it") if len(files) == 1 else ("are", "they")
+    return (
+        f"{counted_text(files.values())} of {loaded.name} {verb} there, and snakemake was killed before it knew: "
+        f"{pronoun} {verb} measured again, unless you first type: {keep_command(loaded.path, results)}"
+    )
+
+
+def _sound_files(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> dict[Path, str]:
+    """Return the folders of runs and files among `outputs` that fit the campaign, each with the rule that makes it."""
     records = records_of_runs(loaded, results)  # folder of a run -> file of its shared job; {} where each run is a job
     runs = []
     for folder, cell, repeat in loaded.planned(results):
@@ -220,15 +249,7 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
             runs.append(folder)
     files = dict.fromkeys(runs, "shared_job" if records else "train")  # run or file -> its rule
     files |= {path: rule for path, rule in measured_beside(loaded, results).items() if path in outputs}
-    if not files:
-        return None
-    first_file = next(iter(files))
-    files_text, pronoun = (first_file, "it") if len(files) == 1 else (f"{first_file}, ...", "them")
-    return (
-        f"snakemake has no record of {counted_text(files.values())} of {loaded.name} ({files_text}) and would measure "
-        f"{pronoun} again: copied from another folder, or made by jobs of a snakemake that was killed?\n"
-        f"{choices_text(loaded, results, *dict.fromkeys(files.values()))}"
-    )
+    return files
 
 
 def rest_text(loaded: LoadedCampaign, results: Path) -> str:

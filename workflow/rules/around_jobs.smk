@@ -48,7 +48,7 @@ def unseen(words, cut_off=False):
         for job, reason in reasons.items()
         if bool(reason.incomplete_output) == cut_off and (cut_off or not is_forced(job, reason))
         for output in job.output[:1]
-        if not is_recorded(output)
+        if cut_off or not is_recorded(output)
     ]
     outputs = {output for _, output in unknown}
     texts = [words(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]

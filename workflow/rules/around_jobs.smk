@@ -42,13 +42,12 @@ def unseen(words, cut_off=False):
         return ""
     pending = workflow.dag.needrun_jobs(exclude_finished=False)
     jobs = [job for job in pending if job.rule.name in MEASURED]
-    reasons = {job: workflow.dag.reason(job) for job in jobs}
+    incomplete = incomplete_files()  # by --rerun-incomplete Snakemake is forced to make them
     unknown = [
-        (job.wildcards.campaign, Path(output))
-        for job, reason in reasons.items()
-        if bool(reason.incomplete_output) == cut_off and (cut_off or not is_forced(job, reason))
-        for output in job.output[:1]
-        if cut_off or not is_recorded(output)
+        (job.wildcards.campaign, output)
+        for job in jobs
+        for output in map(Path, job.output[:1])
+        if (output in incomplete if cut_off else not (is_forced(job, workflow.dag.reason(job)) or is_recorded(output)))
     ]
     outputs = {output for _, output in unknown}
     texts = [words(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]

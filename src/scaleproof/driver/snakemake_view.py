@@ -60,7 +60,7 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
         return None
     _, _, table = summary.stdout.partition(HEADING)
     rows = [line.split("\t") for line in table.splitlines() if line.count("\t") == HEADING.count("\t")]
-    incomplete = _incomplete_files()  # of which the summary says nothing
+    incomplete = incomplete_files()  # of which the summary says nothing
     view = {}
     for path, _, rule, log, status, plan in rows:  # log "-": Snakemake has no record of the file
         cut_off = Path(path) in incomplete and Path(path).is_file()
@@ -70,7 +70,7 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
     return view
 
 
-def _incomplete_files() -> set[Path]:
+def incomplete_files() -> set[Path]:
     """Return the files whose jobs Snakemake has begun and not seen end: its marks are named after them in base64."""
     # A long name is cut into parts; all but the last are folders, with "@" before them.
     names = ("".join(mark.relative_to(INCOMPLETE).parts).replace("@", "") for mark in INCOMPLETE.rglob("*"))

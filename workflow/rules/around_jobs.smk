@@ -44,10 +44,11 @@ def unseen(words, cut_off=False):
     jobs = [job for job in pending if job.rule.name in MEASURED]
     incomplete = incomplete_files()  # by --rerun-incomplete Snakemake is forced to make them
     unknown = [
-        (job.wildcards.campaign, output)
+        (job.wildcards.campaign, Path(output))
         for job in jobs
-        for output in map(Path, job.output[:1])
-        if (output in incomplete if cut_off else not (is_forced(job, workflow.dag.reason(job)) or is_recorded(output)))
+        for output in job.output[:1]
+        if (Path(output) in incomplete) == cut_off
+        if cut_off or not (is_forced(job, workflow.dag.reason(job)) or is_recorded(output))
     ]
     outputs = {output for _, output in unknown}
     texts = [words(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]

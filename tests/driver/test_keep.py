@@ -10,7 +10,7 @@ import pytest
 from synthetic import rewrite, write_run
 
 from scaleproof.driver import snakemake_view, stale
-from scaleproof.driver.keep import keep, measured_beside, unrecorded_text
+from scaleproof.driver.keep import cut_off_text, keep, measured_beside, unrecorded_text
 from scaleproof.driver.snakemake_view import Seen
 from scaleproof.driver.stale import stale_runs
 from scaleproof.driver.stale_text import stale_text
@@ -194,6 +194,18 @@ def test_what_snakemake_would_do_unasked_is_said(measured):
     other_configuration(results / RUN)
     assert "3 finished runs" in (unrecorded_text(loaded, results, outputs) or "")
     assert unrecorded_text(loaded, results, {results / RUN / "training_metrics.json"}) is None
+
+
+def test_what_is_there_of_a_killed_snakemake_is_said_before_it_is_measured_again(measured):
+    loaded, results = measured
+    outputs = {folder / "training_metrics.json" for folder in loaded.runs(results)}
+    assert cut_off_text(loaded, results, set()) is None
+    command = f"unless you first type: scaleproof keep {loaded.path} --results {results}"
+    assert (cut_off_text(loaded, results, outputs) or "").endswith(f": they are measured again, {command}")
+    of_one = {results / RUN / "training_metrics.json"}
+    assert "1 finished run of sizes is there" in (cut_off_text(loaded, results, of_one) or "")
+    other_configuration(results / RUN)
+    assert cut_off_text(loaded, results, of_one) is None
 
 
 def test_what_is_measured_beside_the_runs_is_kept_where_it_is_of_this_campaign(measured, noted):

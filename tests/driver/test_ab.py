@@ -16,7 +16,7 @@ from scaleproof.cli.ab import split
 from scaleproof.cli.commands import run
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import AbVerdict
-from scaleproof.driver import ab
+from scaleproof.driver import ab, ab_verdict
 from scaleproof.driver.ab import Pace, _describe_rounds, run_comparison
 from scaleproof.driver.ab_campaign import AbRequest, make_campaign, write_campaign
 from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
@@ -251,9 +251,9 @@ def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypat
 def test_time_that_went_into_waiting_is_noticed(tmp_path):
     log = tmp_path / "together-rep1-1.log"
     log.write_text("a-n1x1/rep1\n")
-    assert not ab._has_waited(tmp_path)
+    assert not ab_verdict._has_waited(tmp_path)
     log.write_text("a-n1x1/rep1\nscaleproof: waiting for mine fsdp-n1x1/rep1 (process 1), which uses core-0\n")
-    assert ab._has_waited(tmp_path)
+    assert ab_verdict._has_waited(tmp_path)
 
 
 @pytest.mark.parametrize(("in_time", "decided"), [(0, "undecided"), (1, "same"), (2, "same")])
@@ -292,15 +292,20 @@ def test_a_page_that_is_made_when_the_minutes_end_is_read(monkeypatch):
         page.touch()
         raise ab.OutOfTime
 
+    def stop(*_, **__):
+        raise ab.OutOfTime
+
     monkeypatch.setattr(ab, "run_snakemake", run)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
     monkeypatch.setattr(ab, "_ratio_so_far", lambda runs: "")
     monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=SimpleNamespace(cell="", failure=None)))
     request = AbRequest(["a"], ["b"], minutes=2)
     assert run_comparison(request, "mine")[1].word == "same"
+    assert page.is_file()
     os.utime(page, (0, 0))
-    assert "after 2 runs, before a page of them" in ab._verdict_without(page, request).sentence
-    assert not ab._is_of_all_runs(page)
+    monkeypatch.setattr(ab, "run_snakemake", stop)
+    assert "after 2 runs, before a page; the same command" in run_comparison(request, "mine")[1].sentence
+    assert not page.exists(), "it is of fewer runs than there are"
 
 
 def test_a_command_without_figures_is_said_though_the_minutes_are_over(monkeypatch):

@@ -1,11 +1,12 @@
 """The verdict on two commands, from their report and findings."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
-from scaleproof.driver import ab
+from scaleproof.driver import ab_verdict as verdicts
 from scaleproof.driver.ab_campaign import AbRequest
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.records.metrics import Printed
@@ -129,9 +130,18 @@ def test_rounds_that_would_decide(ratio, rounds):
 )
 def test_an_undecided_verdict_says_what_would_tell(monkeypatch, ratio, rounds, trained_s, words):
     verdict = AbVerdict("undecided", "", *ratio, n=6)
-    monkeypatch.setattr(ab, "trained_s", lambda run: trained_s)
-    said = list(ab._ways_to_decide(verdict, REQUEST, rounds, [SimpleNamespace(total_wall_time_s=10.0)]))
+    monkeypatch.setattr(verdicts, "trained_s", lambda run: trained_s)
+    said = list(verdicts._ways_to_decide(verdict, REQUEST, rounds, [SimpleNamespace(total_wall_time_s=10.0)]))
     assert [text[: len(word)] for text, word in zip(said, words, strict=True)] == words
+
+
+def test_the_minutes_of_earlier_calls_count_in_those_that_would_tell(monkeypatch):
+    """12 runs of 5 minutes were not made in the 2 minutes of this call: 75 with what is beside them."""
+    monkeypatch.setattr(verdicts, "trained_s", lambda run: 290.0)
+    verdict = AbVerdict("undecided", "", 1.1, 0.9, 1.35, n=6)
+    runs = [SimpleNamespace(total_wall_time_s=300.0)] * 12
+    (said,) = verdicts._ways_to_decide(verdict, replace(REQUEST, minutes=2.0), 6, runs)
+    assert said == "about 350 minutes would tell (--minutes 350 goes on with these rounds)"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +161,7 @@ def test_steps_of_unknown_work_are_a_reservation_with_its_remedy(unit, per_step,
     reading = LogReading.model_construct(per_step=per_step, ended_after_s=None)
     run = Printed.model_construct(unit=unit, reading=reading, failure=None)
     campaign = SimpleNamespace(most_repeats=6)
-    remarks = list(ab._remarks_on_verdict(verdict("yes"), REQUEST, campaign, [run], waited=False))
+    remarks = list(verdicts._remarks_on_verdict(verdict("yes"), REQUEST, campaign, [run], waited=False))
     assert [text[: len(remark or "")] for text in remarks] == [remark] * bool(remark)
     assert ("--per-step" in "".join(remarks)) == ("--metric" in (remark or ""))
 

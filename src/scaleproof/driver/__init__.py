@@ -3,6 +3,7 @@
 __all__ = [
     "ab",
     "ab_campaign",
+    "ab_verdict",
     "as_sent",
     "campaign_preview",
     "cells_here",

@@ -1,22 +1,19 @@
 """Two commands as a campaign that Snakemake runs: what `scaleproof ab` writes, starts and reads."""
 
-import math
 import re
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.conclude.analysis.stopping import shown_in_scatters
-from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, no_numbers, rounds_needed, with_words
+from scaleproof.conclude.report.sentences.ab import AbVerdict, no_numbers, with_words
 from scaleproof.driver.ab_campaign import (
-    FIRST_LOOK,
     LONG_RUN,
-    LONGEST_RUN,
     MOST,
     AbRequest,
     Pace,
@@ -27,9 +24,9 @@ from scaleproof.driver.ab_campaign import (
     run_lengths_to_try,
     write_campaign,
 )
+from scaleproof.driver.ab_verdict import failures_by_cell, read_verdict, trained_s
 from scaleproof.driver.series import level_in_series, read_series
 from scaleproof.driver.snakemake_view import GRACE_S, OutOfTime, run_snakemake
-from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import read_yaml
@@ -37,21 +34,15 @@ from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import write_json
-from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.retry import remove_failed
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
-from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.command.figures import LONGER
 from scaleproof.measure.machine.allocation import current_allocation
 from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
-WAITED = re.compile("^scaleproof: waiting for ", re.MULTILINE)  # in the log of a job
 SERIES = "series"  # folder of results/: the budgets of series
-COUNTED = ("steps", "batches", "epochs", "items")  # units that may be different work in A and in B
-LEAST_TRAINING_SHARE = 0.25  # of a run: with less training, most of the minutes go into its start
 HARDLY_BEGUN_SHARE = 0.2  # of a run that was ended: with less training, it says nothing
 FURTHER_CHANCE = 0.5  # factor on the chance of an error after an earlier call: all calls err at most twice as often
 
@@ -118,9 +109,14 @@ def run_comparison(request: AbRequest, name: str | None = None, results: Path = 
         if not verdict:
             _make_page(call, page_s)
             verdict = read_verdict(path, request, results)
-    except OutOfTime:
+    except (OutOfTime, KeyboardInterrupt) as stopped:
         page = results / path.stem / "report.html"
-        verdict = read_verdict(path, request, results) if _is_of_all_runs(page) else _verdict_without(page, request)
+        is_whole = _is_of_all_runs(page)
+        if not is_whole:
+            _remove_files_of_page(page.parent)
+        if isinstance(stopped, KeyboardInterrupt):
+            raise
+        verdict = read_verdict(path, request, results) if is_whole else _verdict_without(page, request)
     if budget:
         entries = read_series(budget)  # level_in_series has added this comparison
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
@@ -135,7 +131,7 @@ def _verdict_without_figures(call: _Call) -> AbVerdict | None:
     if not runs or any(not run.failure or run.failure.failure_class != "no_figures" for run in runs):
         return None
     logs = call.results / call.path.stem / "runs/*/*/train.log"
-    return with_words(no_numbers(_failures_by_cell(runs)), f"logs: {logs}")
+    return with_words(no_numbers(failures_by_cell(runs)), f"logs: {logs}")
 
 
 def _is_of_all_runs(page: Path) -> bool:
@@ -144,22 +140,23 @@ def _is_of_all_runs(page: Path) -> bool:
     return page.is_file() and all(record.stat().st_mtime <= page.stat().st_mtime for record in records)
 
 
+def _remove_files_of_page(folder: Path) -> None:
+    """Remove what an earlier call has made of fewer runs: neither page nor figures fit the runs that are there now."""
+    for file in folder.iterdir() if folder.is_dir() else ():
+        if file.is_file():
+            file.unlink()
+
+
 def _verdict_without(page: Path, request: AbRequest) -> AbVerdict:
     """Return the verdict where the minutes were over before the `page` of all runs was made."""
     runs = [read_run(record.parent).metrics for record in page.parent.glob(f"runs/*/*/{METRICS}")]
-    failures = _failures_by_cell(runs)
+    failures = failures_by_cell(runs)
     if failures.keys() - {run.cell for run in runs if not run.failure}:
         return no_numbers(failures)
     advice = "the same command goes on from there" if runs else "give more of them, or shorter runs (--seconds)"
     ratio = _ratio_so_far(page.parent / "runs")
-    missing = "a page of them" if page.is_file() else "a page"  # the page of an earlier call is of fewer runs
-    why = f"the {request.minutes:g} min were over after {plural(len(runs), 'run')}, before {missing}{ratio}; {advice}"
+    why = f"the {request.minutes:g} min were over after {plural(len(runs), 'run')}, before a page{ratio}; {advice}"
     return AbVerdict("undecided", f"cannot tell yet: {why}")
-
-
-def _failures_by_cell(runs: Iterable[Timed | Failed]) -> dict[str, str]:
-    """Return cell -> the class and the reason of the last failure of its runs."""
-    return {run.cell: f"{run.failure.failure_class}: {run.failure.reason}" for run in runs if run.failure}
 
 
 def _ratio_so_far(runs: Path) -> str:
@@ -327,73 +324,3 @@ def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
         was_ended = seconds is not None and (run.total_wall_time_s or 0.0) >= seconds
         return was_ended and run.failure.failure_class == "no_figures" and LONGER in run.failure.reason
     return isinstance(run, Printed) and trained_s(run) < HARDLY_BEGUN_SHARE * (run.reading.ended_after_s or 0.0)
-
-
-def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbVerdict:
-    """Return the verdict of the campaign at `path`, which has run. An open verdict says how many rounds there were.
-
-    Raises UserError where a file of the results is missing or damaged.
-    """
-    folder = results / path.stem
-    loaded = LoadedCampaign(path, results)
-    runs = [read_run(place).metrics for place in loaded.runs(results) if (place / METRICS).is_file()]
-    failures = _failures_by_cell(runs)
-    report = read_scaling_report(folder / "scaling_report.json")
-    findings = read_findings(folder / "findings.json")
-
-    repeats = loaded.campaign.repeats
-    level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
-    verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, confidence=level)
-    waited = _has_waited(folder / "logs")
-    return with_words(verdict, *_remarks_on_verdict(verdict, request, loaded.campaign, runs, waited))
-
-
-def _remarks_on_verdict(
-    verdict: AbVerdict, request: AbRequest, campaign: Campaign, runs: Sequence[Timed | Failed], waited: bool
-) -> Iterator[str]:
-    """Yield remarks on a verdict: how `runs` were counted and ended, and what would decide an open verdict.
-
-    `waited`: whether a job has waited for devices.
-    """
-    if verdict.ratio is None:
-        if any(run.failure and run.failure.failure_class == "timeout" for run in runs):
-            yield f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
-        return  # the other remarks are on a ratio
-
-    printed = [run for run in runs if isinstance(run, Printed)]
-    units = [run.unit for run in printed if run.unit in COUNTED and run.reading.per_step is None]  # of unknown work
-    if units:
-        remedy = " (if they are not: --metric samples/s --per-step A B, samples of a step of each)"
-        yield f"{units[0]} of A are taken for as much work as those of B{remedy if units[0] == 'steps' else ''}"
-    if any(run.reading.ended_after_s for run in printed):
-        yield f"runs were ended after {campaign.work.seconds:g} s"
-    rounds = campaign.most_repeats
-    if verdict.word == "undecided" and rounds < MOST:
-        why = ", as runs waited for devices that others used" if waited else ""
-        yield f"{request.minutes:g} min had room for {plural(rounds, 'round')}{why}"
-        yield from _ways_to_decide(verdict, request, rounds, printed)
-
-
-def _has_waited(logs: Path) -> bool:
-    """Return whether a job has waited for devices. Its log in the folder `logs` says so."""
-    return any(WAITED.search(log.read_text("utf-8", "replace")) for log in logs.glob("together-*.log"))
-
-
-def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:
-    """Yield ways to decide a comparison that `rounds` have left open: more time, or longer training."""
-    needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)  # 0: unknown
-    if needed > MOST:
-        yield f"{integer(needed)} rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"
-    else:
-        minutes = math.ceil(request.minutes * needed / rounds)
-        advice = "under another --name" if request.series else "goes on with these rounds"
-        yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes} {advice})"
-    share = sum(map(trained_s, runs)) / sum(run.total_wall_time_s for run in runs)
-    if share < LEAST_TRAINING_SHARE:
-        yield f"training is {percent(share)} of the time of a run, the rest is its start: let it train longer"
-
-
-def trained_s(run: Printed) -> float:
-    """Return the seconds in which a run trained: its window, or the time from its first line to its last if longer."""
-    between_lines_s = run.second_clock.window_s if run.second_clock else None
-    return max(run.window.wall_time_s, between_lines_s or 0.0)

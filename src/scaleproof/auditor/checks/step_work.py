@@ -164,8 +164,10 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     for product in wrong:
         work = product.expected_work
         sentence = f"{product.sentence}, {product.certain_batch} {integer(work.middle)}"
-        figures = [product.row.place], sentence, product.rate, product.devices
-        flag = wrong_scope(*figures, PRODUCT_TOLERANCE, product=product.possible_work, work=work)
+        possible = product.possible_work
+        flag = wrong_scope(
+            [product.row.place], sentence, product.rate, product.devices, PRODUCT_TOLERANCE, product=possible, work=work
+        )
         if flag is not None:
             yield flag
         else:

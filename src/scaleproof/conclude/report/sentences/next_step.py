@@ -137,13 +137,12 @@ def _step_of_ab(report: ScalingReport) -> Step:
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}", None
     if not report.series:
         return f"add the option that the reason below names, or fix what made the runs fail; then {again}", None
+    is_open = report.question is not None and report.question.status == "undecided"
     if _on_a_quiet_machine(report):
-        return f"on a quiet machine, {again}", None
-    if report.question and report.question.status == "undecided":
-        return (
-            "give the same scaleproof ab line with more --minutes, which adds rounds, or longer runs (--seconds)",
-            None,
-        )
+        return f"on a quiet machine, {again}{'; here, more --minutes add rounds' if is_open else ''}", None
+    if is_open:
+        further = "with more --minutes, which adds rounds, or longer runs (--seconds)"
+        return f"give the same scaleproof ab line {further}", None
     return f"another machine or more devices may answer otherwise: there, {again}", None
 
 

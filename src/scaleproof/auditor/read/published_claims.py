@@ -58,12 +58,12 @@ def read_claims_file(path: Path, evidence: Evidence) -> dict[str, dict[str, Any]
         raise FaultyClaims(str(error).removeprefix(str(path)).lstrip(":, ")) from None
 
     key = next((key for key in KEYS if isinstance(data, dict) and key in data), KEYS[0])
-    if not isinstance(data, dict) or str(data.get(key)) != VERSION:
-        raise FaultyClaims(f'{key} must be "{VERSION}"')
     allowed = (key, "title", "runs", "claims")
-    for name in data:
+    for name in data if isinstance(data, dict) else ():
         if name not in allowed:
             raise FaultyClaims(f"{name} is unknown.{did_you_mean(name, allowed)} Allowed: {', '.join(allowed)}")
+    if not isinstance(data, dict) or str(data.get(key)) != VERSION:
+        raise FaultyClaims(f'{key} must be "{VERSION}"')
     claims, runs = data.get("claims") or [], data.get("runs") or {}
     if not isinstance(claims, list):
         raise FaultyClaims("claims is no list; each claim begins with a hyphen: - {kind: speedup, ...}")

@@ -161,7 +161,8 @@ def test_after_ab_the_next_step_is_a_line_of_ab(campaign):
     assert page_text().startswith("give the same scaleproof ab line with more --minutes, which adds rounds")
     for point in report.points:
         point.findings = ["machine-busy"]
-    assert page_text() == "on a quiet machine, give the same scaleproof ab line, with --name demo-2"
+    again = "on a quiet machine, give the same scaleproof ab line, with --name demo-2"
+    assert page_text() == f"{again}; here, more --minutes add rounds"
     report.status, report.mismatches = "invalid_comparison", ["did-not-train"]
     assert page_text().startswith("scaleproof explain did-not-train; when that is mended, give the same scaleproof ab")
     report.status, report.mismatches, report.series = "ok", [], []

@@ -22,18 +22,18 @@ DEMANDS = Demands(title="?", target_loss="derive", margin=0.05, question=None, r
     ("answered", "demands", "named"),
     [
         ({}, {}, []),
-        ({}, {"margin": 0.1}, ["ranking on 2 devices, margin: is 0.05, the campaign asks for 0.1"]),
-        ({}, {"title": "!"}, ["title: is ?, the campaign asks for !"]),
+        ({}, {"margin": 0.1}, ["ranking on 2 devices, margin: is 0.05, the manifest has 0.1"]),
+        ({}, {"title": "!"}, ["title: is ?, the manifest has !"]),
         ({"snakemake": None}, {}, ["snakemake: is missing: the options by which the campaign goes on"]),
         ({}, {"question": QUESTION}, ["question: is missing, and was asked"]),
         ({"question": QUESTION | {"status": "yes"}}, {"question": QUESTION}, []),
         (
             {"question": QUESTION | {"by": 0.0}},
             {"question": QUESTION},
-            ["question, by: is 0, the campaign asks for 0.02"],
+            ["question, by: is 0, the manifest has 0.02"],
         ),
         ({"repeats": RULE}, {}, ["repeats: is one that nobody asked"]),
-        ({"repeats": RULE | {"at_most": 6}}, {"repeats": RULE}, ["repeats, at_most: is 6, the campaign asks for 12"]),
+        ({"repeats": RULE | {"at_most": 6}}, {"repeats": RULE}, ["repeats, at_most: is 6, the manifest has 12"]),
     ],
 )
 def test_a_report_answers_what_was_asked(tmp_path, answered, demands, named):

@@ -17,7 +17,7 @@ from scaleproof.verify.contents import REPORT
 from scaleproof.verify.manifest import CAMPAIGN, demands_in
 from scaleproof.verify.raw import Difference, RawRun, check_values, read_runs
 
-ASKS = "the campaign asks for"
+ASKS = "the manifest has"
 SEARCHED = ("work.micro_batch", "work.accumulation")  # the file has a word for them where trials are to find them
 
 

@@ -177,7 +177,7 @@ def stoppable(consequence: str) -> Iterator[None]:
 def reference(args: argparse.Namespace) -> None:
     """Replay the first steps of a workload. Raises UserError where the campaign has no workload named as `--out`."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_of_run
-    from scaleproof.measure.launch.replay import replay_cell
+    from scaleproof.measure.launch.replay import reason_for_none, replay_cell
     from scaleproof.measure.launch.replayed_cells import cells_by_workload
 
     loaded = LoadedCampaign(args.campaign, args.results)
@@ -187,12 +187,12 @@ def reference(args: argparse.Namespace) -> None:
         raise _changed(args.campaign, f"workload {workload}")
     tokens = args.tokens or tokens_of_run(args.results, cell)
     check_before_run(cell, tokens)
-    replayed = replay_cell(cell, loaded.name, tokens, loaded.time_limit_s)
+    why_not = reason_for_none(loaded.cells, workload)
+    replayed = replay_cell(cell, loaded.name, tokens, loaded.time_limit_s, why_not)
     write_json(args.out, replayed.model_dump(mode="json"))
     steps = f"{len(replayed.losses)} of {replayed.total_steps} steps"
-    print(f"{replayed.workload}: {steps} in {seconds(replayed.seconds, 1)}")
-    if replayed.shortened:
-        print(f"{replayed.workload}: {replayed.shortened}")
+    remark = f"\n{workload}: {replayed.shortened}" if replayed.shortened else ""
+    print(f"{workload}: {steps} in {seconds(replayed.seconds, 1)}{remark}")
 
 
 def pairs(args: argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ def test_on_a_phone_the_next_step_is_on_the_first_screen_and_a_dagger_stands_for
 
 def test_an_answer_without_numbers_says_what_to_do_next(nothing, show):
     failed = show(nothing.page(names=[])).inner_text(".answer")
-    assert "Next: fix what made the runs fail; then scaleproof retry config/campaigns/synthetic.yaml" in failed
+    assert "that can run them; then scaleproof retry config/campaigns/synthetic.yaml" in failed
 
 
 def test_a_page_of_a_question_on_commands_says_what_a_and_b_are(results):

@@ -13,7 +13,7 @@ from measure.reference.test_replay import cell
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.launch import replay
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
-from scaleproof.measure.launch.replay import replay_cell
+from scaleproof.measure.launch.replay import reason_for_none, replay_cell
 from scaleproof.measure.reference.replay import replay_fields
 from scaleproof.measure.reference.schema import workload_name
 
@@ -60,6 +60,21 @@ def test_it_may_take_as_long_as_a_run(tokens, instead):
     instead(lambda plan, limit: {"shortened": f"limit {limit:g}"})
     assert replay_cell(cell(), "x", tokens, time_limit=90).shortened == "limit 90"
     assert replay_cell(cell(), "x", tokens, time_limit=9000).shortened == "limit 600"
+
+
+def test_what_no_cell_can_train_here_is_not_replayed(tokens, monkeypatch):
+    """All cells want more GPUs than there are; but in a job of a scheduler the runs may have other nodes."""
+    mine = cell()
+    name = workload_name(mine.config)
+    assert reason_for_none([mine], name) is None
+    monkeypatch.setattr(replay, "unsupported_reason", lambda one, gpus: "it asks for 4 GPUs")
+    assert reason_for_none([mine], "another workload") is None
+    why_not = reason_for_none([mine, mine], name)
+    assert why_not == "none of its cells can run on this machine: it asks for 4 GPUs"
+    reference = replay_cell(mine, "x", tokens, why_not=why_not)
+    assert (reference.losses, reference.shortened, len(reference.step_checksums)) == ([], why_not, 8)
+    monkeypatch.setattr(replay, "current_allocation", lambda: "a job")
+    assert reason_for_none([mine], name) is None
 
 
 def test_a_replay_ends_with_the_process_that_asked_for_it(tokens, instead, tmp_path):

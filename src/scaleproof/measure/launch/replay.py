@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,19 +15,37 @@ from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
+from scaleproof.measure.machine.allocation import current_allocation
+from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.reference.planned import LIMIT_S, PlannedSteps
-from scaleproof.measure.reference.schema import Reference
+from scaleproof.measure.reference.schema import Reference, workload_name
 
 SPARE_S = 60.0  # a replay that exceeds its limit by more hangs
 
 
-def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
+def reason_for_none(cells: Sequence[Cell], workload: str) -> str | None:
+    """Return why none of the `cells` with this workload can run here, so that nothing need be replayed; else None.
+
+    None, too, in a job of a scheduler: the runs have jobs of their own, perhaps on other nodes.
+    """
+    sharing = [cell for cell in cells if cell.command is None and workload_name(cell.config) == workload]
+    reasons = [unsupported_reason(cell, cuda_devices()) for cell in sharing]
+    is_for_none = bool(reasons) and all(reasons) and current_allocation() is None
+    return f"none of its cells can run on this machine: {reasons[-1]}" if is_for_none else None
+
+
+def replay_cell(
+    cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S, why_not: str | None = None
+) -> Reference:
     """Replay the workload of `cell`, and return its reference, without losses where the replay is killed or hangs.
 
-    `time_limit`: of a run, in seconds. Waits while a run uses the same devices of this machine. Raises UserError where
-    a token file is missing or not the one that its tokens.json describes.
+    `time_limit`: of a run, in seconds. `why_not`: why nothing is to be replayed, for the reference. Waits while a run
+    uses the same devices of this machine. Raises UserError where a token file is missing or not the one that its
+    tokens.json describes.
     """
+    if why_not:
+        return PlannedSteps(cell.config, tokens).reference(why_not)
     with hold_devices(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
         began = time.perf_counter()
         plan = PlannedSteps(cell.config, tokens)

@@ -234,7 +234,7 @@ def test_a_busy_cell_that_blurs_a_decided_answer_is_measured_again(campaign):
 def test_runs_that_failed_are_repeated_where_they_may_decide(campaign):
     single = campaign({("ddp", "1x2"): 0.06})
     for answer, failures, start in (
-        (replace(answer_campaign(single), decided=False), True, "fix what made the runs fail; then scaleproof retry"),
+        (replace(answer_campaign(single), decided=False), True, "fix what made the runs fail, or use a machine that"),
         (replace(answer_campaign(single), decided=False), False, "more devices, a larger model"),
         (replace(answer_campaign(single), decided=True), True, "more devices, a larger model"),
     ):

@@ -121,7 +121,8 @@ def next_step_beyond_repeats(report: ScalingReport, failures_may_decide: bool) -
         retry = _retry_command(report, sorted(cells))
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {retry}, then {command(report)}", None
     if not report.series or failures_may_decide:
-        return f"fix what made the runs fail; then {_retry_command(report)}, and {command(report)}", None
+        mended = "fix what made the runs fail, or use a machine that can run them"
+        return f"{mended}; then {_retry_command(report)}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
     if quiet := _on_a_quiet_machine(report, _blurred_cells(report)):

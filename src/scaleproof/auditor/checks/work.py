@@ -296,12 +296,13 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
     """Two runs are compared at equal global batch, which one of them does not have.
 
     Detected: micro-batch x accumulation x world size is not the global batch that is stated; `suspect`: neither is what
-    a log's consumed samples grow by in a step, in all of its lines, or in one between two that agree.
+    a log's consumed samples grow by in a step, in all of its lines, or in one between two that agree; nor does it make
+    the tokens of a step that the log states, or a whole part of them.
     Seen: a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.
     Repair: State all four numbers and derive one of them in the program.
     """
     for run in context.runs:
-        if evidence := _odd_samples(run) or _other_growth(run):
+        if evidence := _odd_samples(run) or _other_growth(run) or _other_tokens(run):
             yield Flag(evidence, [run], severity="suspect")
         micro, accumulation = run.micro_batch, run.accumulation
         world, stated = run.world_size, run.global_batch
@@ -385,3 +386,11 @@ def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
 def _epoch_prefix(run: ReportedRun, span: TimedSpan) -> str:
     """Return how a sentence about an epoch begins: "epoch 3: ". Returns "" where the run has only this one."""
     return f"epoch {span.index}: " if len(run.timed_spans) > 1 and span.index is not None else ""
+
+
+def _other_tokens(run: ReportedRun) -> str:
+    """Return a sentence where the stated tokens of a step hold no whole number of global batches, nor these of them."""
+    tokens, batch, length = run.details.get("tokens_per_step"), run.global_batch, run.seq_len
+    if not (tokens and batch and length) or tokens % (batch * length) == 0 or batch * length % tokens == 0:
+        return ""
+    return f"{batch:,} x {length:,} = {batch * length:,} tokens in a global batch, but a step has {tokens:,}"

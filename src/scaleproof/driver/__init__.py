@@ -3,7 +3,6 @@
 __all__ = [
     "ab",
     "ab_campaign",
-    "ab_verdict",
     "as_sent",
     "campaign_preview",
     "cells_here",

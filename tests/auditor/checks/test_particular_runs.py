@@ -396,13 +396,3 @@ def test_a_rate_far_above_all_other_lines_is_noted(tmp_path, rate, is_noted):
     lines[1:1] = [entry.format(ms=9, key="tracked_stats", value=f'{{"throughput": {r}}}') for r in rates]
     file("result_0.txt", "".join(lines))(tmp_path)
     assert ("rate-times-time" in findings(tmp_path)) == is_noted
-
-
-@pytest.mark.parametrize(("batch", "is_named"), [(99, True), (24, False), (12, False)])
-def test_tokens_of_a_step_are_held_against_the_batch_that_a_person_states(tmp_path, batch, is_named):
-    """A log of 24,576 tokens a step; 12 may be of one of two micro-steps."""
-    lines = [f"iter {step}: loss {3 - step / 100:.4f}, time {50 + step / 10:.2f}ms, mfu 2.13%" for step in range(9)]
-    (tmp_path / "t.log").write_text("\n".join(["tokens per iteration will be: 24,576", *lines]))
-    stated = {"": {"global_batch": batch, "seq_len": 1024, "world_size": 1}}
-    found = [finding.code for finding in audit_paths([tmp_path], given=stated).findings]
-    assert ("batch-arithmetic" in found) == is_named

@@ -3,7 +3,7 @@
 import pytest
 from markdown_tables import accusations, audited, rows
 
-from scaleproof.auditor.audit import NoResult
+from scaleproof.auditor.audit import NoResult, audit_paths
 from scaleproof.ground.findings.registry import FILE_UNREADABLE
 
 RESULTS = rows("GPUs | tokens/s", "1 | 911", "2 | 1,702")
@@ -302,3 +302,13 @@ def test_a_product_is_printed_to_the_last_digit(tmp_path):
     )
     finding = audited(tmp_path, table)["row-stands-out"]
     assert "3036 x 522 = 1,584,792 (images/s, epoch time (s)); in 3 other rows 1,281,336" in finding.evidence
+
+
+@pytest.mark.parametrize(("batch", "is_named"), [(99, True), (24, False), (12, False)])
+def test_tokens_of_a_step_are_held_against_the_batch_that_a_person_states(tmp_path, batch, is_named):
+    """A log of 24,576 tokens a step; 12 may be of one of two micro-steps."""
+    lines = [f"iter {step}: loss {3 - step / 100:.4f}, time {50 + step / 10:.2f}ms, mfu 2.13%" for step in range(9)]
+    (tmp_path / "t.log").write_text("\n".join(["tokens per iteration will be: 24,576", *lines]))
+    stated = {"": {"global_batch": batch, "seq_len": 1024, "world_size": 1}}
+    found = [finding.code for finding in audit_paths([tmp_path], given=stated).findings]
+    assert ("batch-arithmetic" in found) == is_named

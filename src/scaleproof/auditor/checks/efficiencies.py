@@ -30,7 +30,7 @@ EXACT_RESOLUTION = 0.0015  # of an efficiency that is printed with one more digi
     Code(
         "efficiency-not-in-table",
         "suspect",
-        what="A scaling efficiency is not what the speed-up, or the rates and times, of its row give over the devices.",
+        what="A scaling efficiency is not the speed-up, stated or by rates and times, over the devices.",
         detected="speed-up / (devices / devices of the baseline) differs from the printed efficiency by more than its "
         "rounding and 2 %; the speed-up is the printed one, or that of rates and times where none is or it is wrong "
         "itself. A note where that is so in most rows, and no text above defines it: it may be another one.",

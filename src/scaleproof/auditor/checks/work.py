@@ -390,7 +390,11 @@ def _epoch_prefix(run: ReportedRun, span: TimedSpan) -> str:
 
 def _other_tokens(run: ReportedRun) -> str:
     """Return a sentence where the stated tokens of a step hold no whole number of global batches, nor these of them."""
-    tokens, batch, length = run.details.get("tokens_per_step"), run.global_batch, run.seq_len
-    if not (tokens and batch and length) or tokens % (batch * length) == 0 or batch * length % tokens == 0:
+    stated = run.details.get("tokens_per_step")
+    if not (stated and run.global_batch and run.seq_len):
         return ""
-    return f"{batch:,} x {length:,} = {batch * length:,} tokens in a global batch, but a step has {tokens:,}"
+    tokens = run.global_batch * run.seq_len
+    if stated % tokens == 0 or tokens % stated == 0:
+        return ""
+    product = f"{run.global_batch:,} x {run.seq_len:,} = {tokens:,}"
+    return f"{product} tokens in a global batch, but a step has {stated:,}"

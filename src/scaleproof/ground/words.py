@@ -193,7 +193,7 @@ ANSWERS: Words = {
     "any more (hang). Its train.log shows where; a longer limit helps the first alone.",
     "crash": "Class of a failed run: a rank ended with an error or by a signal. The reason and the end of train.log "
     "stand in the run's record. Mend the program, then repeat the runs: scaleproof retry.",
-    "nan": "Class of a failed run: a loss is not a number, or infinite. A smaller learning rate, or bf16 for fp16.",
+    "nan": "Class of a failed run: a loss or gradient is NaN or infinite. A smaller learning rate, or bf16 for fp16.",
     "node_fail": "Class of a failed run: its node was lost, by the scheduler's word. It can be repeated as it is.",
     "wrong_world": "Class of a failed run: not as many ranks, or other devices, came together than were asked for.",
     "no_figures": "Class of a failed run of a command: it ended well and printed no time and no rate that is read, or "

@@ -33,14 +33,22 @@ def test_a_strategy_is_known_everywhere(name):
 @pytest.mark.parametrize("name", STAGES)
 def test_what_tells_strategies_apart_by_name_has_each(name):
     """A new strategy: into each of these lists, or above among those that do without."""
-    held = MemoryInputs(name, "fp32", parameters=1000, block=100, root=50, vocabulary=257, seq_len=8)
     is_in = {
         "conclude/checks/control.py": (name in control.WHOLE + control.SHARDED) != (name in NO_CONTROL),
         "measure/doctor/doctor_steps.py": (name in doctor_steps.STRATEGIES) != (name in NOT_OF_THE_DOCTOR),
         "auditor/read/words.py": name in words.STRATEGIES,
-        "conclude/forecast/memory.py": name in NO_FORECAST_OF_MEMORY or buffer_bytes(held, 2) >= 0,
+        "conclude/forecast/memory.py": name in NO_FORECAST_OF_MEMORY or has_formula_of_buffers(name),
     }
-    assert [file for file, is_there in is_in.items() if not is_there] == []
+    unaware = [file for file, is_there in is_in.items() if not is_there]
+    assert not unaware, f"{name} is missing in {', '.join(unaware)}"
+
+
+def has_formula_of_buffers(name):
+    held = MemoryInputs(name, "fp32", parameters=1000, block=100, root=50, vocabulary=257, seq_len=8)
+    try:
+        return buffer_bytes(held, 2) >= 0
+    except ValueError:
+        return False
 
 
 def test_no_strategy_is_left_over():

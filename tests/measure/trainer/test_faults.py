@@ -134,6 +134,12 @@ def test_a_loss_that_is_not_a_number(run_tiny):
     assert any("NotFinite" in line for line in run.metrics.failure.log_tail)
 
 
+def test_gradients_that_zero_skips_as_they_are_not_finite(run_tiny):
+    run = run_tiny("fault_infinite", execution={"strategy": "zero1"})
+    assert run.metrics.failure.failure_class == "nan"
+    assert run.metrics.failure.reason.startswith("NotFinite: the gradients of step ")
+
+
 @pytest.mark.fault("a rank is stopped (SIGSTOP) inside the window", "the finding `step-stalled`")
 def test_a_rank_that_is_stopped_in_the_window_is_named(run_tiny):
     """SIGSTOP, as of a debugger or a suspended job: the numbers are wrong, and no longer pass."""

@@ -1,5 +1,6 @@
 """From what the ranks saw to the metrics of the run."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -66,7 +67,7 @@ def summarise_run(
     """Return the metrics of a run from the records of all `ranks`, in their order, and write its steps.csv.
 
     `file`: the training samples; `began`: when the program of the ranks started (epoch seconds); `scored`: each rank's
-    part of the validation. Raises NotFinite where a loss is not finite.
+    part of the validation. Raises NotFinite where a loss or a gradient is not finite.
     """
     cell = request.cell
     work = cell.work
@@ -75,6 +76,10 @@ def summarise_run(
     write_steps(rows, steps_file)
     for bad in rows[~np.isfinite(rows["loss"])]:  # the first such row is named
         raise NotFinite(f"the loss of step {bad['step']} on rank {bad['rank']} is {bad['loss']}")
+    for number, rank in enumerate(ranks):
+        for probed in (rank.census.before, rank.census.after):  # ZeRO skips such steps, and the loss stays finite
+            if probed and not math.isfinite(probed.gradient_norm or 0.0):
+                raise NotFinite(f"the gradients of step {probed.step} on rank {number} are not finite")
     validation = summarise_validation(scored, cell.workload.task)
     ledger = make_ledger(
         plan,

@@ -88,7 +88,7 @@ def score_mean_loss(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -
 
 
 class NotFinite(Exception):
-    """Raised where the loss became infinite or NaN."""
+    """Raised where the loss, or a gradient, became infinite or NaN."""
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:

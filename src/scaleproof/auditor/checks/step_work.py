@@ -42,9 +42,12 @@ class _Product:
 
     @cached_property
     def possible_work(self) -> PrintedInterval:
-        """`work`, or less: a mean time on several devices may be of the slowest rank of each step."""
-        is_of_slowest = self.time.statistic == "mean" and self.devices > 1
-        return replace(self.work, low=self.work.low * (1 - SLOWEST_RANKS_TOLERANCE)) if is_of_slowest else self.work
+        """`work`, or less: where steps were timed one by one, a mean may be of the slowest rank of each."""
+        statistics = {figure.statistic for figure in self.row.figures if figure.kind == self.time.kind}
+        has_others = bool(statistics - {None, "mean"})  # a median or a percentile
+        if self.devices == 1 or self.time.statistic != "mean" or not has_others:
+            return self.work
+        return replace(self.work, low=self.work.low * (1 - SLOWEST_RANKS_TOLERANCE))
 
     @cached_property
     def devices(self) -> int:

@@ -124,7 +124,7 @@ device: gpu|device|gpu type|gpu model|gpu name|hardware|accelerator|device name|
 backend: backend|comm backend|communication backend|framework|library|software|implementation|launcher
 run: run|experiment|config|configuration|setup|setting|method|mode|name|variant|case|scenario|id|exp|run name|
     experiment name|benchmark|test|version|settings|optimization|type|job|run id|label|stage name|solution|exp name|
-    cell|configurations|job id|experiments|methods|configs|scheme|recipe|option|trial name|test name|system config|
+    configurations|job id|experiments|methods|configs|scheme|recipe|option|trial name|test name|system config|
     model config name|phase
 status: status|result|outcome|verdict|pass
 text: notes|note|comment|comments|description|date|source|link|log|logs|remarks|commit|remark|details|key observation|

@@ -195,7 +195,7 @@ def test_a_second_summary_changes_no_file_and_a_wait_for_devices_takes_nothing_a
     (ddp / PROFILE).unlink()  # as Snakemake does before it makes it again
     summarise_capture(ddp)
 
-    def stopped(*_):
+    def stopped(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("scaleproof.measure.trace.capture.capture.hold_devices", stopped)

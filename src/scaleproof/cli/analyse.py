@@ -181,7 +181,7 @@ def waterfall(args: argparse.Namespace) -> None:
     _, cells, scaling = read_inputs(folder)  # without the table of runs
     report = waterfall_report(loaded.name, cells, scaling, read_profiles(folder, [cell.slug for cell in loaded.traced]))
     write_json(folder / "waterfall.json", report)
-    write_waterfall(report.cells, folder / "tables")
+    write_waterfall(report.cells, loaded.name, folder / "tables")
     draw_waterfall(report.cells, folder / "charts")
 
 

@@ -149,7 +149,7 @@ def forecast_report(args: argparse.Namespace) -> None:
     folder = args.results / evidence.loaded.name
     report = make_forecast_report(evidence, folder / "forecasts")
     write_json(folder / "forecast.json", report)
-    write_forecast(report.forecasts, folder / "tables")
+    write_forecast(report.forecasts, report.campaign, folder / "tables")
     draw_forecast(report.forecasts, folder / "charts")
     for sweep in report.sweeps:
         draw_node_pairs(sweep.node_pairs, folder / "sweep" / sweep.group)

@@ -127,12 +127,12 @@ def inputs(have: SimpleNamespace, folder: Path) -> PageInputs:
     runs_table, cell_rows, _ = read_inputs(folder)
     per_step = {profile.cell: profile.per_step for profile in profiles.values()}
     lost = waterfall_report("synthetic", cell_rows, results.report, per_step).cells
-    write_waterfall(lost, folder / "tables")
+    write_waterfall(lost, "synthetic", folder / "tables")
     if have.comparisons:
         write_comparison(comparisons(*have.comparisons), folder / "tables")
         draw_comparison(have.comparisons, folder / "charts")
     if have.forecast:
-        write_forecast(have.forecast.forecasts, folder / "tables")
+        write_forecast(have.forecast.forecasts, have.forecast.campaign, folder / "tables")
         draw_forecast(have.forecast.forecasts, folder / "charts")
     for name in TRACE_CHARTS:
         draw_trace(name, traces, spans, folder / "charts")

@@ -187,7 +187,7 @@ def _advice_lines(plan: Plan) -> list[str]:
     if plan.resolve:
         lines.append(_resolution_text(plan.resolve))
     if plan.budget:
-        outcome = "is enough for all cells that need runs"
+        outcome = "is enough for all cells that need runs, at the device hours of the table"
         if plan.beyond_budget:
             outcome = f"leaves these cells undecided: {', '.join(plan.beyond_budget)}"
         lines.append(f"the budget of {significant(plan.budget)} device hours {outcome}")

@@ -207,9 +207,9 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
         if inputs.comparisons:
             write_comparison(read_comparison(folder / "comparison.json"), out)
         if inputs.waterfall:
-            write_waterfall(inputs.waterfall, out)
+            write_waterfall(inputs.waterfall, report.campaign, out)
         if inputs.forecast:
-            write_forecast(inputs.forecast.forecasts, out)
+            write_forecast(inputs.forecast.forecasts, report.campaign, out)
         yield from ((f"tables/{path.name}", path.read_text()) for path in sorted(out.iterdir()))
 
 

@@ -45,11 +45,11 @@ def tables(results):
     write_tables(cells, results.report, folder)
     for kind in ("strong", "weak"):
         write_series(results.report, kind, folder)
-    write_waterfall(waterfall_report("synthetic", cells, results.report, {}).cells, folder)
+    write_waterfall(waterfall_report("synthetic", cells, results.report, {}).cells, "synthetic", folder)
     entry = comparison(paired(), name="fused_50%", a="x_1", b="y&z", findings=["machine-busy"])
     write_comparison(comparisons(entry), folder)
     row = forecast_row("ddp-n1x8", 8, 0.02, measured=0.025, construction="model_x")
-    write_forecast([row, forecast_row("ddp-n1x8", 8, None, refusal="a_b & 5 %")], folder)
+    write_forecast([row, forecast_row("ddp-n1x8", 8, None, refusal="a_b & 5 %")], "synthetic", folder)
     return sorted(folder.glob("*.tex"))
 
 

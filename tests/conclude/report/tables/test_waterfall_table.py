@@ -68,7 +68,7 @@ def test_the_sentence_says_what_is_known_and_what_is_not(cell):
 @pytest.mark.parametrize("found", [True, False])
 def test_files(cell, tmp_path, found):
     entries = [cell] if found else []
-    write_waterfall(entries, tmp_path)
+    write_waterfall(entries, "synthetic", tmp_path)
     draw_waterfall(entries, tmp_path)
     assert ("host gaps" in (tmp_path / "waterfall.md").read_text()) is found
     assert ("No cell" in (tmp_path / "waterfall.tex").read_text()) is not found

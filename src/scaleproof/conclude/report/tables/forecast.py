@@ -44,15 +44,15 @@ def _forecast_row(row: ForecastRow) -> dict[str, str | None]:
     }
 
 
-def write_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
-    """Write forecast.csv, .md and .tex into `folder` from the entries `forecasts` of forecast.json."""
+def write_forecast(rows: Sequence[ForecastRow], campaign: str, folder: Path) -> None:
+    """Write forecast.csv, .md and .tex into `folder` from the entries `forecasts` of a campaign's forecast.json."""
     texts = forecast_table(rows)
     Table(
         name="forecast",
         plain=pd.DataFrame([row.model_dump() for row in rows], columns=list(COLUMNS)),
         human=texts,
         caption="Step times as they were forecast, and as they were measured afterwards.",
-        label="forecast",
+        label=f"{campaign}-forecast",
         numeric=[heading for heading in texts.columns if heading.endswith("(ms)")],
         none="No forecast was made.",
     ).write(folder)

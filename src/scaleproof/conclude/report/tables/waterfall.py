@@ -38,15 +38,15 @@ def waterfall_texts(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     return pd.DataFrame(rows).fillna("–")
 
 
-def write_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
-    """Write waterfall.csv, .md and .tex into `folder`, from the entries of waterfall.json."""
+def write_waterfall(entries: Sequence[WaterfallCell], campaign: str, folder: Path) -> None:
+    """Write waterfall.csv, .md and .tex into `folder`, from the entries of a campaign's waterfall.json."""
     texts = waterfall_texts(entries)
     Table(
         name="waterfall",
         plain=waterfall_rows(entries),
         human=texts,
         caption="Where the time of a step is lost (ms).",
-        label="waterfall",
+        label=f"{campaign}-waterfall",
         numeric=[heading for heading in texts.columns if heading not in ("cell", "scaling")],
         none="No cell beside a baseline.",
     ).write(folder)

@@ -4,6 +4,7 @@ import pytest
 from markdown_tables import accusations, audited, rows
 
 from scaleproof.auditor.audit import NoResult, audit_paths
+from scaleproof.auditor.read.discover import gather
 from scaleproof.ground.findings.registry import FILE_UNREADABLE
 
 RESULTS = rows("GPUs | tokens/s", "1 | 911", "2 | 1,702")
@@ -304,11 +305,20 @@ def test_a_product_is_printed_to_the_last_digit(tmp_path):
     assert "3036 x 522 = 1,584,792 (images/s, epoch time (s)); in 3 other rows 1,281,336" in finding.evidence
 
 
-@pytest.mark.parametrize(("batch", "is_named"), [(99, True), (24, False), (12, False)])
+@pytest.mark.parametrize(("batch", "is_named"), [(99, True), (24, False), (12, True)])
 def test_tokens_of_a_step_are_held_against_the_batch_that_a_person_states(tmp_path, batch, is_named):
-    """A log of 24,576 tokens a step; 12 may be of one of two micro-steps."""
     lines = [f"iter {step}: loss {3 - step / 100:.4f}, time {50 + step / 10:.2f}ms, mfu 2.13%" for step in range(9)]
     (tmp_path / "t.log").write_text("\n".join(["tokens per iteration will be: 24,576", *lines]))
     stated = {"": {"global_batch": batch, "seq_len": 1024, "world_size": 1}}
     found = [finding.code for finding in audit_paths([tmp_path], given=stated).findings]
     assert ("batch-arithmetic" in found) == is_named
+
+
+@pytest.mark.parametrize(("batch", "is_noted"), [(16, True), (8, False)])
+def test_a_number_of_a_claims_file_that_the_log_contradicts_is_noted(tmp_path, batch, is_noted):
+    lines = [f"step: {step} loss: {3 - step / 100:.4f} tokens/s: {4000 + step}" for step in range(9)]
+    (tmp_path / "t.log").write_text("\n".join(["global_batch: 8", *lines]))
+    (tmp_path / "c.yaml").write_text(f'scaleproof_claims: "1.0"\nruns: {{t: {{global_batch: {batch}}}}}\n')
+    reasons = [file.reason for file in gather([tmp_path]).unread]
+    said = f"runs.t: global_batch is {batch}, which is not used: t.log itself says 8"
+    assert reasons == [said] * is_noted

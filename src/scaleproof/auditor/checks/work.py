@@ -389,12 +389,12 @@ def _epoch_prefix(run: ReportedRun, span: TimedSpan) -> str:
 
 
 def _other_tokens(run: ReportedRun) -> str:
-    """Return a sentence where the stated tokens of a step hold no whole number of global batches, nor these of them."""
+    """Return a sentence where the stated tokens of a step are no whole number of global batches, nor a whole part."""
     stated = run.details.get("tokens_per_step")
     if not (stated and run.global_batch and run.seq_len):
         return ""
     tokens = run.global_batch * run.seq_len
-    if stated % tokens == 0 or tokens % stated == 0:
+    may_be_parts = not run.claimed & {"global_batch", "seq_len"}  # what a person says of a step is all of it
+    if stated == tokens or (may_be_parts and (stated % tokens == 0 or tokens % stated == 0)):
         return ""
-    product = f"{run.global_batch:,} x {run.seq_len:,} = {tokens:,}"
-    return f"{product} tokens in a global batch, but a step has {stated:,}"
+    return f"{run.global_batch:,} x {run.seq_len:,} = {tokens:,} tokens in a global batch, but a step has {stated:,}"

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -112,17 +113,28 @@ def _complete_from_claims(run: ReportedRun, reading: Reading) -> None:
 
     A folder's name counts where it is in no run's: `run` in run/claims.yaml means run/run1.log, not run/bench.log.
     """
-    for home, _, facts_by_part in reading.claims_of_folders:
+    for home, file, facts_by_part in reading.claims_of_folders:
         if not Path(run.details["folder"]).is_relative_to(home):
             continue  # the claims file is beside other runs
         for part, facts in facts_by_part.items():
             if published_claims.is_named(run.own_name, part):
+                _note_contradictions(run, file, part, facts, reading.evidence)
                 published_claims.complete(run, facts)
         folder_names = _folder_names(run, home, reading)
         for part in [part for part in facts_by_part if part in folder_names]:
             below = (other for other in reading.evidence.runs if Path(other.details["folder"]).is_relative_to(home))
             if not any(published_claims.is_named(other.own_name, part) for other in below):
+                _note_contradictions(run, file, part, facts_by_part[part], reading.evidence)
                 published_claims.complete(run, facts_by_part[part])
+
+
+def _note_contradictions(run: ReportedRun, file: str, part: str, facts: Mapping[str, Any], evidence: Evidence) -> None:
+    """Note each number of a claims file that is not used, as the run itself says another; names are spelt variously."""
+    for name, value in facts.items():
+        stated = getattr(run, name)
+        if isinstance(value, int) and name not in run.claimed and stated not in (None, value):
+            reason = f"runs.{part}: {name} is {value}, which is not used: {run.own_name} itself says {stated}"
+            evidence.unread.append(Unread(file, reason, "claims file"))
 
 
 def _folder_names(run: ReportedRun, home: str, reading: Reading) -> set[str]:

@@ -314,11 +314,11 @@ def test_tokens_of_a_step_are_held_against_the_batch_that_a_person_states(tmp_pa
     assert ("batch-arithmetic" in found) == is_named
 
 
-@pytest.mark.parametrize(("batch", "is_noted"), [(16, True), (8, False)])
-def test_a_number_of_a_claims_file_that_the_log_contradicts_is_noted(tmp_path, batch, is_noted):
+@pytest.mark.parametrize(("devices", "is_noted"), [(4, True), (2, False)])
+def test_a_number_of_a_claims_file_that_the_log_contradicts_is_noted(tmp_path, devices, is_noted):
     lines = [f"step: {step} loss: {3 - step / 100:.4f} tokens/s: {4000 + step}" for step in range(9)]
-    (tmp_path / "t.log").write_text("\n".join(["global_batch: 8", *lines]))
-    (tmp_path / "c.yaml").write_text(f'scaleproof_claims: "1.0"\nruns: {{t: {{global_batch: {batch}}}}}\n')
+    (tmp_path / "t.log").write_text("\n".join(["world_size: 2", *lines]))
+    (tmp_path / "c.yaml").write_text(f'scaleproof_claims: "1.0"\nruns: {{t: {{world_size: {devices}}}}}\n')
     reasons = [file.reason for file in gather([tmp_path]).unread]
-    said = f"runs.t: global_batch is {batch}, which is not used: t.log itself says 8"
+    said = f"runs.t: world_size is {devices}, which is not used: t.log itself says 2"
     assert reasons == [said] * is_noted

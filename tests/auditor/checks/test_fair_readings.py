@@ -233,3 +233,19 @@ def test_more_work_makes_no_speedup_look_larger(tmp_path, epochs, severity):
     """Larger batches need more epochs to the same accuracy; fewer epochs for the same time flatter."""
     table = rows("GPUs | Epochs | Time (min) | Speedup", "8 | 40 | 62 | 1.0", f"512 | {epochs} | 2.4 | 25.8")
     assert audited(tmp_path, table)["unequal-work"].severity == severity
+
+
+@pytest.mark.parametrize(
+    ("devices", "time", "beside", "is_named"),
+    [
+        (2, "mean step time (s)", "p50 step time (s)", False),
+        (1, "mean step time (s)", "p50 step time (s)", True),
+        (2, "mean step time (s)", "loss", True),
+        (2, "step time (s)", "loss", True),
+    ],
+)
+def test_a_mean_time_may_be_of_the_slowest_rank_of_each_step(tmp_path, devices, time, beside, is_named):
+    """4 % more than the window's, where two ranks share a busy machine. A median beside it: steps were timed singly."""
+    headings = f"GPUs | tokens/s | {time} | Global batch | Seq len | {beside}"
+    found = audited(tmp_path, rows(headings, f"{devices} | 14100 | 0.0754 | 8 | 128 | 0.071"))
+    assert ("rate-times-time" in found) == is_named

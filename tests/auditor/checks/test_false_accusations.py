@@ -48,22 +48,6 @@ def test_a_product_of_means_is(tmp_path, rate, time):
     assert "rate-times-time" in codes(audited(tmp_path, WORK.format(rate, time)))
 
 
-@pytest.mark.parametrize(
-    ("devices", "time", "beside", "is_named"),
-    [
-        (2, "mean step time (s)", "p50 step time (s)", False),
-        (1, "mean step time (s)", "p50 step time (s)", True),
-        (2, "mean step time (s)", "loss", True),
-        (2, "step time (s)", "loss", True),
-    ],
-)
-def test_a_mean_time_may_be_of_the_slowest_rank_of_each_step(tmp_path, devices, time, beside, is_named):
-    """4 % more than the window's, where two ranks share a busy machine. A median beside it: steps were timed singly."""
-    rows = WORK.replace("| 2 | 13146 |", f"| {devices} | 14100 |").replace(" Seq len |", f" Seq len | {beside} |")
-    rows = rows.replace("|---|\n", "|---|---|\n").replace(" 128 |", " 128 | 0.071 |").format("tokens/s", time)
-    assert ("rate-times-time" in codes(audited(tmp_path, rows))) == is_named
-
-
 def test_a_rate_below_0_is_named_though_it_is_all_of_its_row(tmp_path):
     rows = "| GPUs | Samples/s |\n|---|---|\n| 1 | 100 |\n| 2 | {} |\n| 4 | 380 |\n"
     (finding,) = audited(tmp_path, rows.format("-196")).findings

@@ -90,6 +90,12 @@ def of_a_newer_version(folder: Path) -> None:
     path.write_text(re.sub(r'(?<="schema_version": ")[\d.]+', "9.9", path.read_text()))
 
 
+def measured_since(folder: Path) -> None:
+    """A run is another one as a whole."""
+    for name in ("RUN_COMPLETE.txt", "launcher_metadata.json", "steps.csv", "training_metrics.json"):
+        shutil.copyfile(folder / "runs/ddp-n1x2/rep2" / name, folder / "runs/ddp-n1x2/rep1" / name)
+
+
 @pytest.mark.parametrize(
     ("spoil", "cure"),
     [
@@ -108,6 +114,7 @@ def of_a_newer_version(folder: Path) -> None:
             r"Move out of \S+/results/demo/runs what is no run: ddp-n1x2/rep99$",
         ),
         (of_a_newer_version, r"Update scaleproof, and verify again$"),
+        (measured_since, r"Restore the files of runs; if they were measured since the report: snakemake .*--forcerun"),
     ],
 )
 def test_a_failed_verification_ends_with_what_makes_the_files_again(demo, tmp_path, spoil, cure):

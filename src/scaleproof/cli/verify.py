@@ -97,7 +97,7 @@ def verify(args: argparse.Namespace) -> None:
 def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     """Return what makes files of a campaign's results again, in a line for runs, what is derived, and the rest."""
     from scaleproof.ground.campaign.campaign_paths import CAMPAIGNS
-    from scaleproof.ground.records.run import beside_again, retry_command
+    from scaleproof.ground.records.run import COMPLETE, beside_again, retry_command
     from scaleproof.verify.manifest import LATER_FILE, LATER_FILES, LATER_RUN, OTHER_ENDS
 
     newer_files = {difference.file for difference in differences if NEWER in difference.problem}
@@ -114,16 +114,15 @@ def _cures(folder: Path, differences: Sequence["Difference"]) -> list[str]:
     runs = _words_of_retry(folder, ["/".join(names) for names in folders if names not in stray])
     is_derived = any((names[0] != "runs" and len(names) == 1) or names[0] in ("tables", "charts") for names in parts)
     campaign = CAMPAIGNS / f"{folder.name}.yaml"
-    cures = []
-    if newer_files:
-        cures.append("Update scaleproof, and verify again")
+    cures = ["Update scaleproof, and verify again"] * bool(newer_files)
     renamed = [one for one in differences if one.former_name]
-    for one in renamed:
-        cures.append(f"Name it as it was: mv {folder / one.file} {folder / one.former_name}")
+    cures += [f"Name it as it was: mv {folder / one.file} {folder / one.former_name}" for one in renamed]
     if others:
         cures.append(f"Move out of {folder / 'runs'} what is no run: {', '.join(others)}")
     if runs:
         again = f", or measure again: {retry_command(campaign, runs, folder.parent)}" if campaign.is_file() else ""
+        if any(one.file.endswith(COMPLETE) and one.problem.startswith(CHANGES) for one in differences):
+            again += f"; if they were measured since the report: {derive_again_command(folder / 'report.html')}"
         cures.append(f"Restore the files of runs{again}")
     elif is_derived and not renamed:  # a retry makes these again, too
         cures.append(f"What is derived is made again by: {derive_again_command(folder / 'report.html')}")

@@ -149,9 +149,14 @@ def to_frame(folder: str | Path) -> pd.DataFrame:
     for all others. Raises UserError as `load_runs`.
     """
     from scaleproof.conclude.analysis.run_tables import add_pair_columns, runs_table
+    from scaleproof.ground.columns import COLUMNS
 
     runs = load_runs(folder)
-    return add_pair_columns(runs_table(runs)).assign(unit=[getattr(run.metrics, "unit", None) for run in runs])
+    table = add_pair_columns(runs_table(runs))
+    # Where no run has numbers, pandas would take their columns for objects, which other tables cannot be joined with.
+    empty = [name for name in table if name in COLUMNS and not COLUMNS[name].is_text and table[name].isna().all()]
+    units = [getattr(run.metrics, "unit", None) for run in runs]
+    return table.astype(dict.fromkeys(empty, float)).assign(unit=units)
 
 
 @_in_words

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from synthetic import cells, write_run
+from synthetic import cells, write_failure, write_run
 
 import scaleproof
 from scaleproof.ground.errors import UserError
@@ -45,6 +45,13 @@ def test_runs_of_pairs_can_be_told_from_the_others(tmp_path):
     assert frame.loc["fused", ["pair", "arm"]].tolist() == [12, "b"]
     assert frame["tokens_per_s"].notna().all()
     assert frame[frame["arm"].isna()]["metrics"].str.contains("/runs/").tolist() == [True]
+
+
+def test_numbers_that_no_run_has_are_numbers_all_the_same(tmp_path):
+    write_failure(tmp_path / "failed", cells()[0], kind="nan", reason="the loss of step 2 is nan")
+    frame = scaleproof.to_frame(tmp_path)
+    assert (frame["tokens_per_s"].dtype, len(frame)) == (float, 1)
+    assert frame["reason"].tolist() == ["the loss of step 2 is nan"]
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):
